@@ -1,0 +1,68 @@
+"""Files that are whole or absent: atomic writes, append-only JSON lines, digests.
+
+Comes in: text, bytes or JSON-able values. Goes out: a file that a reader sees either in its old
+or in its new form, also when the writer is killed in between.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+__all__ = ["append_jsonl", "read_jsonl", "sha256_text", "write_json", "write_text"]
+
+
+def sha256_text(text: str) -> str:
+    """Hex SHA-256 of ``text`` in UTF-8."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write ``text`` beside ``path`` and rename it into place; creates the parent folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def write_json(path: Path, value: Any) -> Path:
+    """Write ``value`` as indented JSON, atomically."""
+    return write_text(path, json.dumps(value, indent=2, ensure_ascii=False, sort_keys=False) + "\n")
+
+
+def append_jsonl(path: Path, value: Any) -> None:
+    """Append one JSON line with a single ``write``; a torn line of an earlier kill is closed first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    line = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    with open(path, "ab+") as stream:
+        if stream.tell() > 0:
+            stream.seek(-1, os.SEEK_END)
+            if stream.read(1) != b"\n":
+                line = b"\n" + line
+        stream.write(line)
+
+
+def read_jsonl(path: Path) -> Iterator[Any]:
+    """Yield the whole lines of a JSON-lines file; a torn line is skipped, its item is owed again."""
+    if not path.exists():
+        return
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        for line in stream:
+            try:
+                yield json.loads(line)
+            except json.JSONDecodeError:
+                continue
