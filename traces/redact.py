@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 __all__ = ["REDACTED", "Redactor"]
 
@@ -30,6 +31,8 @@ _KNOWN_FORMATS = re.compile(
     r"|(?<=://)[^/\s:@]+:[^/\s:@]+(?=@)"
 )
 
+_MARKS = ("sk-", "lsv2_", "hf_", "Bearer ", "://")
+
 
 class Redactor:
     """Replaces secrets in strings."""
@@ -48,9 +51,11 @@ class Redactor:
         for secret in self._secrets:
             if secret in text:
                 text = text.replace(secret, REDACTED)
-        return _KNOWN_FORMATS.sub(REDACTED, text)
+        # The expression costs 50 µs per kB, the look for its literal parts almost nothing.
+        return _KNOWN_FORMATS.sub(REDACTED, text) if any(mark in text for mark in _MARKS) else text
 
     @staticmethod
+    @lru_cache(maxsize=4096)
     def sensitive_key(key: str) -> bool:
         """Whether the value under ``key`` must not be written, for example ``openai_api_key`` or ``X-Api-Key``."""
         return _SENSITIVE_KEY.search(_CAMEL_BORDER.sub("_", key).replace("-", "_").lower()) is not None
