@@ -17,9 +17,7 @@ __all__ = ["Environment"]
 class Environment(BaseSettings):
     """Secrets and host paths, from ``STITCHCUDA_*``, the providers' usual names, or ``.env``."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="STITCHCUDA_", env_file=".env", extra="ignore", populate_by_name=True
-    )
+    model_config = SettingsConfigDict(env_prefix="STITCHCUDA_", env_file=".env", extra="ignore", populate_by_name=True)
 
     openai_api_key: SecretStr | None = Field(default=None, validation_alias="OPENAI_API_KEY")
     """Key for ``openai:`` models."""

@@ -31,8 +31,8 @@ def write_text(path: Path, text: str) -> Path:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
@@ -48,7 +48,7 @@ def append_jsonl(path: Path, value: Any) -> None:
     """Append one JSON line with a single ``write``; a torn line of an earlier kill is closed first."""
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-    with open(path, "ab+") as stream:
+    with path.open("ab+") as stream:
         if stream.tell() > 0:
             stream.seek(-1, os.SEEK_END)
             if stream.read(1) != b"\n":
@@ -60,7 +60,7 @@ def read_jsonl(path: Path) -> Iterator[Any]:
     """Yield the whole lines of a JSON-lines file; a torn line is skipped, its item is owed again."""
     if not path.exists():
         return
-    with open(path, encoding="utf-8", errors="replace") as stream:
+    with path.open(encoding="utf-8", errors="replace") as stream:
         for line in stream:
             try:
                 yield json.loads(line)

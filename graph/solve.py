@@ -1,0 +1,185 @@
+"""Drive the graph over one problem: the Python entry that the CLI and batches are made of.
+
+Comes in: a problem, settings, a run folder. Goes out: a ``SolveResult``; the folder holds the rest. The
+graph's state is checkpointed after every step (SQLite in the run folder), so that a killed run continues
+where it was.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from stitchcuda.core.environment import Environment
+from stitchcuda.core.errors import SettingsError
+from stitchcuda.core.records import Evaluation, Record
+from stitchcuda.graph.builder import build_graph
+from stitchcuda.graph.context import Context
+from stitchcuda.graph.state import CHECKPOINT_TYPES
+from stitchcuda.nodes.run_folder import RunFolder
+from stitchcuda.nodes.workbench import close_workbench
+from stitchcuda.problems import Problem
+from stitchcuda.traces import JsonlTracer
+
+__all__ = ["Event", "SolveResult", "load_run", "solve"]
+
+
+class Event(Record):
+    """One line of progress."""
+
+    stage: str
+    message: str
+    attempt: int | None = None
+    status: str | None = None
+    speedup: float | None = None
+
+
+class SolveResult(Record):
+    """How a run ended. ``candidate`` and ``report`` are paths in ``run_dir``."""
+
+    problem: str
+    device: str
+    status: str
+    """``passed``, or the last candidate's status, or ``no_candidate``."""
+    solved: bool
+    """A candidate passed and, where there is a timing, is faster than the reference."""
+    speedup: float | None
+    reasons: tuple[str, ...]
+    stop_reason: str
+    attempts: int
+    candidate: str | None
+    run_dir: str
+    report: str | None
+    evaluation: Evaluation | None
+    usage: dict[str, int]
+    seconds: float
+
+
+def load_run(run_dir: Path) -> tuple[Problem, Context]:
+    """Problem and settings of an existing run folder.
+
+    Raises:
+        SettingsError: no run lies there, or one that this version cannot read.
+    """
+    folder = RunFolder(run_dir)
+    settings = folder.read_settings()
+    try:
+        return folder.read_problem(), Context.model_validate(settings)
+    except ValueError as error:
+        raise SettingsError(f"{run_dir}/run.json holds settings that this version does not know: {error}") from error
+
+
+async def solve(
+    problem: Problem,
+    context: Context,
+    *,
+    run_dir: Path,
+    resume: bool = False,
+    on_event: Callable[[Event], None] | None = None,
+) -> SolveResult:
+    """Run one problem through the graph.
+
+    Args:
+        run_dir: a new or empty folder; with ``resume`` the folder of an earlier run.
+        on_event: called with each line of progress.
+
+    Raises:
+        SettingsError: the folder holds another run, or another process works in it.
+        ProblemError: the reference cannot be used.
+        ToolchainError, WorkerError, ModelError: the machine or the endpoint failed; the run can be resumed.
+    """
+    with _exclusive(run_dir, resume) as run_dir:
+        async with _checkpointer(run_dir / "checkpoints.sqlite") as saver:
+            app = build_graph().compile(checkpointer=saver, name="stitchcuda")
+            config = _config(run_dir, context)
+            snapshot = await app.aget_state(config)
+            if not (snapshot.values and not snapshot.next):  # a finished run is only read
+                start = {"problem_json": problem.model_dump_json(), "run_dir": str(run_dir)}
+                given = None if snapshot.next else start
+                try:
+                    async for _, mode, payload in app.astream(
+                        given,
+                        config,
+                        context=context,
+                        durability="sync",
+                        stream_mode=["custom"],
+                        subgraphs=True,
+                    ):
+                        if on_event is not None and mode == "custom":
+                            on_event(Event.model_validate(payload))
+                finally:
+                    close_workbench(str(run_dir))
+                snapshot = await app.aget_state(config)
+    return _result(run_dir, snapshot.values)
+
+
+def _config(run_dir: Path, context: Context) -> RunnableConfig:
+    environment = Environment()
+    secrets = [key.get_secret_value() for key in (environment.openai_api_key, environment.langsmith_api_key) if key]
+    return {
+        "configurable": {"thread_id": "run"},
+        "recursion_limit": context.recursion_limit,
+        "callbacks": [JsonlTracer(run_dir, secrets=secrets)],
+        "run_name": "solve",
+    }
+
+
+@asynccontextmanager
+async def _checkpointer(path: Path) -> AsyncIterator[AsyncSqliteSaver]:
+    async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
+        saver.serde = JsonPlusSerializer(allowed_msgpack_modules=CHECKPOINT_TYPES)
+        yield saver
+
+
+@contextmanager
+def _exclusive(run_dir: Path, resume: bool) -> Iterator[Path]:
+    """Hold the run folder; two processes in one folder would overwrite each other's steps."""
+    run_dir = run_dir.absolute()
+    if not resume and (run_dir / "run.json").exists():
+        raise SettingsError(f"{run_dir} already holds a run; resume it, or choose another folder")
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        lock = (run_dir / ".lock").open("a+")
+    except OSError as error:
+        raise SettingsError(f"cannot write to the run folder {run_dir}: {error.strerror}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SettingsError(f"another process works in {run_dir}; choose another folder or wait") from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield run_dir
+
+
+def _result(run_dir: Path, values: dict[str, Any]) -> SolveResult:
+    best, decision = values.get("best"), values.get("decision")
+    evaluation: Evaluation | None = best.evaluation if best else values.get("evaluation")
+    speedup = evaluation.speedup if evaluation else None
+    usage = values.get("usage")
+    report = values.get("report_path")
+    return SolveResult(
+        problem=values.get("problem_name", ""),
+        device=values["device"].device,
+        status=evaluation.status.value if evaluation else "no_candidate",
+        solved=best is not None and (speedup is None or speedup > 1.0),
+        speedup=speedup,
+        reasons=evaluation.reasons if evaluation else (),
+        stop_reason=decision.reason if decision else "",
+        attempts=len(values.get("attempts", [])),
+        candidate=str(run_dir / "best.py") if best else None,
+        run_dir=str(run_dir),
+        report=report,
+        evaluation=evaluation,
+        usage=usage.model_dump() if usage else {},
+        seconds=values.get("seconds_spent", 0.0),
+    )

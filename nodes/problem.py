@@ -1,0 +1,162 @@
+"""The first two steps: load the problem and find out what it is and where its time goes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+from langgraph.runtime import Runtime
+
+from stitchcuda.core.errors import ProblemError, SettingsError, WorkerError, one_line
+from stitchcuda.core.files import write_json
+from stitchcuda.core.records import ProfileReport
+from stitchcuda.graph.context import Context
+from stitchcuda.graph.state import State
+from stitchcuda.nodes.evidence import DeviceFacts, ProblemFacts
+from stitchcuda.nodes.progress import say
+from stitchcuda.nodes.run_folder import RunFolder, new_run_dir
+from stitchcuda.nodes.workbench import isolated, settings_of, workbench
+from stitchcuda.problems import Problem, load_kernelbench, load_problem
+from stitchcuda.tools import inspect_machine, resolve_device
+from stitchcuda.tools.machine import Machine
+
+__all__ = ["load_problem_node", "profile_reference"]
+
+DESCRIBE_TIMEOUT_S = 300.0
+TRACE_TIMEOUT_S = 600.0
+
+
+def _load(state: State) -> Problem:
+    if text := state.get("problem_json"):
+        return Problem.model_validate_json(text)
+    if path := state.get("problem_path"):
+        return load_problem(Path(path))
+    if checkout := state.get("kernelbench"):
+        level, id = state.get("level"), state.get("id")
+        if level is None or id is None:
+            raise SettingsError("a KernelBench checkout needs a level and an id")
+        return load_kernelbench(Path(checkout), level, [id])[0]
+    raise SettingsError("no problem given: set problem_path, or kernelbench with level and id")
+
+
+def _device_facts(device: str, machine: Machine) -> DeviceFacts:
+    if device == "cpu":
+        return DeviceFacts(device=device, name="CPU emulator")
+    gpu = machine.gpus[int(device.partition(":")[2] or 0)]
+    return DeviceFacts(
+        device=device,
+        name=gpu.name,
+        compute_capability=gpu.compute_capability,
+        memory_bytes=gpu.memory_bytes,
+    )
+
+
+async def _sizes_for(device: str, problem: Problem) -> tuple[Literal["full", "reduced"], Problem]:
+    """On ``cpu`` a problem runs at reduced sizes: its own, or found ones."""
+    if device != "cpu":
+        return "full", problem
+    if not problem.reduced:
+        found = await isolated("stitchcuda.problems.reduce:reduce_sizes", DESCRIBE_TIMEOUT_S, source=problem.source)
+        problem = problem.model_copy(update={"reduced": found["sizes"]})
+        if not problem.reduced and not found["small_enough"]:
+            raise ProblemError(
+                f"{problem.name} is too large for the cpu device ({found['reason']}); "
+                "give it REDUCED = {constant: value} or use a GPU"
+            )
+    return ("reduced" if problem.reduced else "full"), problem
+
+
+async def load_problem_node(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Load, prove that the reference runs, choose the device and the sizes, open the run folder."""
+    started = time.monotonic()
+    context = settings_of(runtime)
+    problem = await asyncio.to_thread(_load, state)
+    say("load_problem", f"loading {problem.name}")
+    device = await asyncio.to_thread(resolve_device, context.device)
+    machine = await asyncio.to_thread(inspect_machine)
+    sizes, problem = await _sizes_for(device, problem)
+    facts = await isolated("stitchcuda.problems.describe:describe", DESCRIBE_TIMEOUT_S, source=problem.at(sizes))
+    run_dir = await asyncio.to_thread(_open_folder, state, context, problem, sizes, machine)
+    device_facts = _device_facts(device, machine)
+    inputs = tuple(facts["input_summary"])
+    say("load_problem", f"{problem.name} on {device_facts.name or device}: {', '.join(inputs)}")
+    return {
+        "run_dir": str(run_dir),
+        "problem_name": problem.name,
+        "device": device_facts,
+        "sizes": sizes,
+        "input_summary": inputs,
+        "seconds_spent": time.monotonic() - started,
+    }
+
+
+def _open_folder(
+    state: State, context: Context, problem: Problem, sizes: Literal["full", "reduced"], machine: Machine
+) -> Path:
+    """Write what a resumed run starts from; the problem first, so that ``run.json`` marks a complete folder."""
+    run_dir = Path(state.get("run_dir") or context.run_dir or new_run_dir(context.runs_dir, problem.slug)).absolute()
+    folder = RunFolder(run_dir)
+    folder.write_problem(problem, problem.at("reduced") if sizes == "reduced" else None)
+    folder.write_settings(context.model_dump(mode="json"), machine.model_dump(mode="json"))
+    return run_dir
+
+
+async def _trace(source: str) -> tuple[dict[str, Any] | None, str]:
+    try:
+        return await isolated("stitchcuda.codegen.tracing:trace_source", TRACE_TIMEOUT_S, source=source), ""
+    except WorkerError as error:
+        return None, one_line(error)
+
+
+async def profile_reference(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Capture the op graph and measure where the reference's time goes on this device.
+
+    Both are evidence, not preconditions: what cannot be had is said in the facts, and the run goes on.
+    """
+    started = time.monotonic()
+    bench = await workbench(state, runtime)
+    problem = await asyncio.to_thread(bench.folder.read_problem)
+    reference = await asyncio.to_thread(bench.folder.reference, state["sizes"])
+    say("profile_reference", "capturing the op graph")
+    trace, error = await _trace(problem.source)
+    reduced = None
+    if state["sizes"] == "reduced":
+        reduced, reduced_error = await _trace(reference)
+        error = error or reduced_error
+    facts = await isolated("stitchcuda.problems.describe:describe", DESCRIBE_TIMEOUT_S, source=reference)
+    problem_facts = ProblemFacts(
+        name=problem.name,
+        source=problem.source,
+        input_summary=tuple(facts["input_summary"]),
+        parameter_count=facts["parameter_count"],
+        trace=trace,
+        trace_reduced=reduced,
+        trace_error=error,
+        op_lines=_op_lines(trace),
+    )
+    await asyncio.to_thread(bench.write_facts, problem_facts)
+    say("profile_reference", f"timing the reference on {state['device'].device}")
+    profile = await _profile(state, runtime)
+    if profile is not None:
+        path = bench.folder.path / "profiles" / "reference.json"
+        await asyncio.to_thread(write_json, path, profile.model_dump(mode="json"))
+    return {"profile": profile, "seconds_spent": time.monotonic() - started}
+
+
+async def _profile(state: State, runtime: Runtime[Context]) -> ProfileReport | None:
+    bench = await workbench(state, runtime)
+    try:
+        return await bench.evaluate(lambda evaluator: evaluator.profile(None))
+    except WorkerError as error:
+        say("profile_reference", f"no profile: {one_line(error)}")
+        return None
+
+
+def _op_lines(trace: dict[str, Any] | None) -> tuple[str, ...]:
+    if trace is None:
+        return ()
+    from stitchcuda.codegen import Trace, op_lines
+
+    return op_lines(Trace.model_validate(trace))
