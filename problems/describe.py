@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from stitchcuda.core.errors import ProblemError, one_line
+from stitchcuda.core.errors import ProblemError
 from stitchcuda.problems.execution import Program, execute, fake_tensors, quiet, tensors_in
 
 __all__ = ["describe"]
 
 _REAL_RUN_ELEMENTS = 4_000_000
 _REPR_CHARS = 200
+_NOT_RUN = "not run: the program needs real values, and its inputs or parameters are large"
 
 
 def describe(source: str) -> dict[str, Any]:
@@ -43,13 +44,13 @@ def describe(source: str) -> dict[str, Any]:
         with quiet():
             facts, program, model, inputs = _facts(execute(source))
             if facts["input_elements"] > _REAL_RUN_ELEMENTS:
-                return facts | {"output_note": "not run: the inputs are large and the program needs real values"}
+                return facts | {"output_note": _NOT_RUN}
             return facts | {"output": _spec(program.forward(model, inputs))}
 
     size = max(facts["input_elements"], facts["parameter_count"] // 16)
     if size > _REAL_RUN_ELEMENTS:
         if _needs_values(failure):
-            return facts | {"output_note": f"not run at this size: {one_line(failure, 200)}"}
+            return facts | {"output_note": _NOT_RUN}
         raise failure
     with quiet():
         program = execute(source)

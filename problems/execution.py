@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import logging
 import sys
 import types
 import warnings
@@ -41,8 +42,14 @@ def fake_tensors() -> Iterator[None]:
     """Everything created inside has a shape and a dtype, and no memory."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    with quiet(), FakeTensorMode(allow_non_fake_inputs=True):
-        yield
+    # An op that refuses its arguments is logged with a full traceback; it reaches the caller as an exception anyway.
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    disabled, log.disabled = log.disabled, True
+    try:
+        with quiet(), FakeTensorMode(allow_non_fake_inputs=True):
+            yield
+    finally:
+        log.disabled = disabled
 
 
 @contextmanager
