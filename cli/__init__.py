@@ -1,0 +1,1 @@
+"""The ``stitchcuda`` command. Its modules import what they need inside the commands, so that ``--help`` is quick."""

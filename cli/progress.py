@@ -1,0 +1,141 @@
+"""Progress of a run on stderr: a live table on a terminal, plain lines elsewhere.
+
+Comes in: the events of ``graph.solve``. One line per event when plain; on a terminal one row per attempt,
+and below them what is happening now and for how long.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+__all__ = ["EventLike", "Progress", "show_progress"]
+
+ROWS_SHOWN = 12
+"""Attempts in the live table; earlier ones are in the run folder."""
+COLOURS = {"passed": "green", "machine_error": "magenta"}
+
+
+class EventLike(Protocol):
+    """What is read of ``graph.solve.Event``."""
+
+    @property
+    def stage(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def attempt(self) -> int | None: ...
+    @property
+    def status(self) -> str | None: ...
+    @property
+    def speedup(self) -> float | None: ...
+
+
+class Progress(Protocol):
+    def __call__(self, event: EventLike) -> None: ...
+
+    def note(self, text: str) -> None:
+        """What the events from here on are about, for example the next problem of a batch."""
+
+    def keep(self, text: str) -> None:
+        """A line that stays when the live table is gone."""
+
+
+class PlainProgress:
+    """A line per event; for logs and pipes."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    def __call__(self, event: EventLike) -> None:
+        parts = [event.stage]
+        if event.attempt is not None:
+            parts.append(f"attempt {event.attempt}")
+        if event.status:
+            parts.append(event.status)
+        if event.speedup is not None:
+            parts.append(f"{event.speedup:.2f}x")
+        if event.message:
+            parts.append(event.message)
+        self.note(" · ".join(parts))
+
+    def note(self, text: str) -> None:
+        print(f"[{time.monotonic() - self._started:7.1f}s] {text}", file=sys.stderr, flush=True)
+
+    def keep(self, text: str) -> None:
+        self.note(text)
+
+
+class LiveProgress:
+    """Rows of attempts, and a spinner with the current stage; rendered four times a second by rich."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.spinner import Spinner
+
+        self._console = console
+        self._started = self._stage_started = time.monotonic()
+        self._attempts: dict[int, tuple[str, float | None, str]] = {}
+        self._now = "starting"
+        self._title = ""
+        self._spinner = Spinner("dots")
+
+    def __call__(self, event: EventLike) -> None:
+        attempt = f"attempt {event.attempt} · " if event.attempt is not None else ""
+        self._now = f"{attempt}{event.stage}" + (f" · {event.message}" if event.message else "")
+        self._stage_started = time.monotonic()
+        if event.attempt is not None and event.status:
+            self._attempts[event.attempt] = (event.status, event.speedup, event.message)
+
+    def note(self, text: str) -> None:
+        self._title = text
+        self._attempts.clear()
+        self._now, self._stage_started = "starting", time.monotonic()
+
+    def keep(self, text: str) -> None:
+        from rich.text import Text
+
+        self._console.print(Text(text))
+
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        parts: list[RenderableType] = [Text(self._title, style="bold")] if self._title else []
+        if self._attempts:
+            table = Table(box=None, pad_edge=False)
+            table.add_column("attempt", justify="right")
+            table.add_column("status")
+            table.add_column("speed-up", justify="right")
+            table.add_column("what", overflow="ellipsis", no_wrap=True, ratio=1)
+            for number, (status, speedup, message) in list(self._attempts.items())[-ROWS_SHOWN:]:
+                colour = COLOURS.get(status, "red")
+                ratio = "" if speedup is None else f"{speedup:.2f}x"
+                table.add_row(str(number), Text(status, style=colour), ratio, Text(message))
+            parts.append(table)
+        now = time.monotonic()
+        clock = f"({now - self._stage_started:.0f} s, {now - self._started:.0f} s in all)"
+        self._spinner.update(text=Text(f"{self._now} {clock}", overflow="ellipsis", no_wrap=True))
+        parts.append(self._spinner)
+        return Group(*parts)
+
+
+@contextmanager
+def show_progress() -> Iterator[Progress]:
+    """Progress on stderr for as long as the block runs."""
+    if not sys.stderr.isatty():
+        yield PlainProgress()
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(stderr=True, highlight=False)
+    live = LiveProgress(console)
+    with Live(live, console=console, refresh_per_second=4, transient=True):
+        yield live
