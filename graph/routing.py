@@ -83,7 +83,7 @@ def decide(
         proposal: the Verifier's wish; only ``replan`` and ``accept`` change anything.
     """
     last = attempts[-1] if attempts else None
-    if last and last.status == Status.MACHINE_ERROR and "unsupported_on_cpu" not in last.reasons:
+    if last and _machine_at_fault(last):
         return Decision(kind="stop", reason="machine_error")
     if spent := _spent(attempts, budget):
         return Decision(kind="stop", reason=spent)
@@ -112,8 +112,13 @@ def decide(
     return Decision(kind="optimise", reason="room_left")
 
 
+def _machine_at_fault(attempt: Attempt) -> bool:
+    return attempt.status == Status.MACHINE_ERROR and "unsupported_on_cpu" not in attempt.reasons
+
+
 def _spent(attempts: Sequence[Attempt], budget: Budget) -> str:
-    if len(attempts) >= budget.max_attempts:
+    counted = [attempt for attempt in attempts if not _machine_at_fault(attempt)]
+    if len(counted) >= budget.max_attempts:
         return "attempts_spent"
     if budget.seconds >= budget.max_seconds:
         return "seconds_spent"

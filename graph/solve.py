@@ -12,19 +12,22 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph.state import CompiledStateGraph
 
 from stitchcuda.core.environment import Environment
 from stitchcuda.core.errors import SettingsError
 from stitchcuda.core.records import Evaluation, Record
 from stitchcuda.graph.builder import build_graph
 from stitchcuda.graph.context import Context
-from stitchcuda.graph.state import CHECKPOINT_TYPES
+from stitchcuda.graph.routing import decide
+from stitchcuda.graph.state import CHECKPOINT_TYPES, State
 from stitchcuda.nodes.run_folder import RunFolder
+from stitchcuda.nodes.verifier import spent_budget
 from stitchcuda.nodes.workbench import close_workbench
 from stitchcuda.problems import Problem
 from stitchcuda.traces import JsonlTracer
@@ -88,7 +91,8 @@ async def solve(
     """Run one problem through the graph.
 
     Args:
-        run_dir: a new or empty folder; with ``resume`` the folder of an earlier run.
+        run_dir: a new or empty folder; with ``resume`` the folder of an earlier run. A finished one is only read,
+            unless it stopped for the machine's sake or for a budget that ``context`` has raised.
         on_event: called with each line of progress.
 
     Raises:
@@ -101,6 +105,8 @@ async def solve(
             app = build_graph().compile(checkpointer=saver, name="stitchcuda")
             config = _config(run_dir, context)
             snapshot = await app.aget_state(config)
+            if snapshot.values and not snapshot.next and await _reopen(app, config, snapshot.values, context):
+                snapshot = await app.aget_state(config)
             if not (snapshot.values and not snapshot.next):  # a finished run is only read
                 start = {"problem_json": problem.model_dump_json(), "run_dir": str(run_dir)}
                 given = None if snapshot.next else start
@@ -119,6 +125,35 @@ async def solve(
                     close_workbench(str(run_dir))
                 snapshot = await app.aget_state(config)
     return _result(run_dir, snapshot.values)
+
+
+async def _reopen(
+    app: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig, values: dict[str, Any], context: Context
+) -> bool:
+    """Whether a finished run has somewhere to go on: the machine was mended, or the budget was raised."""
+    decision = values.get("decision")
+    if decision is None:
+        return False
+    if decision.reason == "machine_error":
+        # Once more through the Verifier with the candidate whose evaluation the machine spoiled.
+        await app.aupdate_state(config, {"evaluation": None}, as_node="coder")
+        return True
+    if not decision.reason.endswith("_spent"):
+        return False
+    feedback = values.get("feedback")
+    again = decide(
+        values.get("attempts", []),
+        values.get("plan"),
+        values.get("skipped", []),
+        None,
+        spent_budget(cast(State, values), context),
+        timed=values["device"].device != "cpu",
+        proposal=feedback.kind if feedback else None,
+    )
+    if again.kind == "stop":
+        return False
+    await app.aupdate_state(config, {"decision": again}, as_node="route")
+    return True
 
 
 def _config(run_dir: Path, context: Context) -> RunnableConfig:

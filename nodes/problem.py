@@ -59,8 +59,8 @@ async def _sizes_for(device: str, problem: Problem) -> tuple[Literal["full", "re
         return "full", problem
     if not problem.reduced:
         found = await isolated("stitchcuda.problems.reduce:reduce_sizes", DESCRIBE_TIMEOUT_S, source=problem.source)
-        problem = problem.model_copy(update={"reduced": found["sizes"]})
-        if not problem.reduced and not found["small_enough"]:
+        problem = problem.with_reduced(found["reduced"])
+        if not found["ok"]:
             raise ProblemError(
                 f"{problem.name} is too large for the cpu device ({found['reason']}); "
                 "give it REDUCED = {constant: value} or use a GPU"
@@ -80,7 +80,7 @@ async def load_problem_node(state: State, runtime: Runtime[Context]) -> dict[str
     facts = await isolated("stitchcuda.problems.describe:describe", DESCRIBE_TIMEOUT_S, source=problem.at(sizes))
     run_dir = await asyncio.to_thread(_open_folder, state, context, problem, sizes, machine)
     device_facts = _device_facts(device, machine)
-    inputs = tuple(facts["input_summary"])
+    inputs = tuple(_spec_line(spec) for spec in facts["inputs"])
     say("load_problem", f"{problem.name} on {device_facts.name or device}: {', '.join(inputs)}")
     return {
         "run_dir": str(run_dir),
@@ -129,7 +129,7 @@ async def profile_reference(state: State, runtime: Runtime[Context]) -> dict[str
     problem_facts = ProblemFacts(
         name=problem.name,
         source=problem.source,
-        input_summary=tuple(facts["input_summary"]),
+        input_summary=tuple(_spec_line(spec) for spec in facts["inputs"]),
         parameter_count=facts["parameter_count"],
         trace=trace,
         trace_reduced=reduced,
@@ -152,6 +152,17 @@ async def _profile(state: State, runtime: Runtime[Context]) -> ProfileReport | N
     except WorkerError as error:
         say("profile_reference", f"no profile: {one_line(error)}")
         return None
+
+
+def _spec_line(spec: dict[str, Any]) -> str:
+    """One input of ``problems.describe`` as text, for example ``float32[16, 1024]``."""
+    if spec["kind"] == "tensor":
+        return f"{spec['dtype']}[{', '.join(str(size) for size in spec['shape'])}]"
+    if "items" in spec:
+        items = spec["items"]
+        values = [f"{key}: {_spec_line(item)}" for key, item in items.items()] if isinstance(items, dict) else None
+        return f"{spec['kind']}({', '.join(values or [_spec_line(item) for item in items])})"
+    return str(spec["repr"])
 
 
 def _op_lines(trace: dict[str, Any] | None) -> tuple[str, ...]:

@@ -41,6 +41,14 @@ ROWS = [
     # name, attempts, options, expected kind, reason, sub-task
     ("machine error stops", [failed("machine_error")], {}, "stop", "machine_error", None),
     ("unsupported is repairable", [failed("machine_error", "unsupported_on_cpu")], {}, "repair", "machine_error", "a"),
+    (
+        "machine errors are not counted",
+        [failed("machine_error"), failed()],
+        {"budget": budget(max_attempts=2)},
+        "repair",
+        "wrong_values",
+        "a",
+    ),
     ("attempts", [failed()] * 2, {"budget": budget(max_attempts=2)}, "stop", "attempts_spent", None),
     ("seconds", [passed("a")], {"budget": budget(seconds=100.0)}, "stop", "seconds_spent", None),
     ("tokens", [passed("a")], {"budget": budget(max_tokens=10, tokens=10)}, "stop", "tokens_spent", None),
@@ -126,9 +134,11 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "attempts", "options", "kind", "reason", "subtask"), ROWS, ids=[r[0] for r in ROWS])
+@pytest.mark.parametrize(
+    ("attempts", "options", "kind", "reason", "subtask"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
+)
 def test_table(
-    name: str, attempts: list[Attempt], options: dict[str, object], kind: str, reason: str, subtask: str | None
+    attempts: list[Attempt], options: dict[str, object], kind: str, reason: str, subtask: str | None
 ) -> None:
     values: dict[str, object] = {"plan": PLAN, "skipped": [], "current": "a", "budget": budget(), "timed": False}
     values |= options

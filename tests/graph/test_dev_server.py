@@ -1,0 +1,150 @@
+"""`langgraph dev`, for real: started offline and without a key, driven through its SDK to the end of a run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from langgraph_sdk import get_client
+
+REPOSITORY = Path(__file__).parents[2]
+START_S = 90
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The dev server on a copy of ``langgraph.json`` elsewhere, so that its state does not land in the checkout."""
+    home = tmp_path_factory.mktemp("dev")
+    shutil.copy(REPOSITORY / "langgraph.json", home)
+    (home / ".env").write_text("")
+    (home / "pyproject.toml").write_text(
+        '[project]\nname = "served"\nversion = "0"\n[tool.setuptools]\npackages = []\n'
+    )
+    port = free_port()
+    log = home / "server.log"
+    environment = os.environ | {"LANGSMITH_TRACING": "false", "LANGGRAPH_CLI_NO_ANALYTICS": "1", "NO_COLOR": "1"}
+    command = [
+        str(Path(sys.executable).parent / "langgraph"),
+        "dev",
+        "--no-browser",
+        "--no-reload",
+        "--port",
+        str(port),
+    ]
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command, cwd=home, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait(url, process, log)
+        yield url, log
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        try:
+            if httpx.get(f"{url}/ok", timeout=2).status_code == 200:
+                return
+        except httpx.HTTPError:
+            time.sleep(0.3)
+    raise AssertionError(f"the dev server did not start:\n{log.read_text()[-3000:]}")
+
+
+@pytest.mark.xdist_group("dev_server")
+@pytest.mark.timeout(280)
+async def test_a_run_streams_to_its_end(server: tuple[str, Path], tmp_path: Path) -> None:
+    url, log = server
+    client = get_client(url=url, api_key=None)
+    thread = await client.threads.create()
+    steps: list[str] = []
+    messages: list[str] = []
+    async for part in client.runs.stream(
+        thread["thread_id"],
+        "stitchcuda",
+        input={"problem_path": str(REPOSITORY / "examples" / "03_softmax_temperature.py")},
+        context={"device": "cpu", "runs_dir": str(tmp_path), "trials": 2, "cross_compile": None},
+        stream_mode=["updates", "custom"],
+        stream_subgraphs=True,
+    ):
+        kind = part.event.partition("|")[0]
+        assert kind != "error", part.data
+        if kind == "updates":
+            steps += part.data.keys()
+        elif kind == "custom":
+            messages.append(part.data["message"])
+    assert steps[:3] == ["load_problem", "profile_reference", "planner"]
+    assert steps[-2:] == ["route", "report"]
+    assert {"build", "screen", "check", "diagnose"} <= set(steps)
+    assert messages
+
+    state = await client.threads.get_state(thread["thread_id"])
+    best = state["values"]["best"]
+    assert best["evaluation"]["status"] == "passed"
+    assert best["evaluation"]["check"]["own_kernel_launches"] >= 1
+    run_dir = Path(state["values"]["run_dir"])
+    assert run_dir.parent == tmp_path
+    assert "load_inline" in (run_dir / "best.py").read_text()
+    assert "**passed**" in (run_dir / "report.md").read_text()
+    text = log.read_text()
+    assert not re.search(r"BlockingError|Blocking call", text), text[-2000:]
+    assert "unregistered type" not in text
+
+
+async def test_the_form_shows_every_setting(server: tuple[str, Path]) -> None:
+    """Studio builds its forms from these schemas: each setting with its description."""
+    client = get_client(url=server[0], api_key=None)
+    assistants = await client.assistants.search(graph_id="stitchcuda")
+    schemas = await client.assistants.get_schemas(assistants[0]["assistant_id"])
+    settings = schemas["context_schema"]["properties"]
+    assert {"device", "policy", "coder", "max_attempts", "review_plan"} <= settings.keys()
+    assert all(setting.get("description") for setting in settings.values())
+    assert {"problem_path", "kernelbench", "level", "id"} <= schemas["input_schema"]["properties"].keys()
+
+
+async def test_a_bad_problem_is_one_clear_line(server: tuple[str, Path], tmp_path: Path) -> None:
+    client = get_client(url=server[0], api_key=None)
+    broken = tmp_path / "broken.py"
+    broken.write_text("class Model(:\n")
+    thread = await client.threads.create()
+    errors = [
+        part.data
+        async for part in client.runs.stream(
+            thread["thread_id"],
+            "stitchcuda",
+            input={"problem_path": str(broken)},
+            context={"device": "cpu", "runs_dir": str(tmp_path)},
+            stream_mode=["updates"],
+        )
+        if part.event == "error"
+    ]
+    assert len(errors) == 1
+    assert errors[0]["error"] == "ProblemError"
+    assert "broken.py" in errors[0]["message"]
