@@ -6,14 +6,18 @@ memory; a problem that refuses those is run for real where that is safe.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stitchcuda.core.errors import ProblemError
-from stitchcuda.problems.execution import Program, execute, fake_tensors, quiet, tensors_in
+from stitchcuda.problems.execution import execute, needs_values, prepare, quiet, tensors_in
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["describe"]
 
-_REAL_RUN_ELEMENTS = 4_000_000
+_REAL_RUN_INPUTS = 4_000_000
+_REAL_RUN_PARAMETERS = 64_000_000
 _REPR_CHARS = 200
 _NOT_RUN = "not run: the program needs real values, and its inputs or parameters are large"
 
@@ -31,51 +35,40 @@ def describe(source: str) -> dict[str, Any]:
         ProblemError: one line that names the stage, the exception and the line of the source.
     """
     try:
-        with fake_tensors():
-            facts, program, model, inputs = _facts(execute(source))
-            try:
-                facts["output"] = _spec(program.forward(model, inputs))
-            except ProblemError as error:
-                failure = error
-            else:
-                return facts
+        prepared = prepare(source)
     except ProblemError:
-        # Fake tensors refuse some honest programs (numpy, values that steer Python). The real run has the last word.
-        with quiet():
-            facts, program, model, inputs = _facts(execute(source))
-            if facts["input_elements"] > _REAL_RUN_ELEMENTS:
-                return facts | {"output_note": _NOT_RUN}
-            return facts | {"output": _spec(program.forward(model, inputs))}
-
-    size = max(facts["input_elements"], facts["parameter_count"] // 16)
-    if size > _REAL_RUN_ELEMENTS:
-        if _needs_values(failure):
+        # Fake tensors refuse some honest programs (numpy, for one). The real run has the last word.
+        return _describe_for_real(source)
+    facts = _facts(prepared.arguments, prepared.model, prepared.inputs)
+    try:
+        return facts | {"output": _spec(prepared.forward())}
+    except ProblemError as error:
+        if _is_small(facts):
+            return _describe_for_real(source)
+        if needs_values(error):
             return facts | {"output_note": _NOT_RUN}
-        raise failure
+        raise
+
+
+def _describe_for_real(source: str) -> dict[str, Any]:
     with quiet():
         program = execute(source)
-        return facts | {"output": _spec(program.forward(program.model(program.init_inputs()), program.inputs()))}
+        arguments, inputs = program.init_inputs(), program.inputs()
+        model = program.model(arguments)
+        facts = _facts(arguments, model, inputs)
+        if not _is_small(facts):
+            return facts | {"output_note": _NOT_RUN}
+        return facts | {"output": _spec(program.forward(model, inputs))}
 
 
-def _needs_values(error: ProblemError) -> bool:
-    """Whether the program failed only because a fake tensor has no values."""
-    from torch._subclasses.fake_tensor import (
-        DataDependentOutputException,
-        DynamicOutputShapeException,
-        UnsupportedOperatorException,
-    )
-
-    kinds = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException)
-    return isinstance(error.__cause__, kinds)
+def _is_small(facts: dict[str, Any]) -> bool:
+    return bool(facts["input_elements"] <= _REAL_RUN_INPUTS and facts["parameter_count"] <= _REAL_RUN_PARAMETERS)
 
 
-def _facts(program: Program) -> tuple[dict[str, Any], Program, Any, list[Any]]:
-    arguments = program.init_inputs()
-    inputs = program.inputs()
-    model = program.model(arguments)
+def _facts(arguments: list[Any], model: torch.nn.Module, inputs: list[Any]) -> dict[str, Any]:
     tensors = list(tensors_in(inputs))
     parameters = dict(model.named_parameters())
-    facts: dict[str, Any] = {
+    return {
         "inputs": [_spec(value) for value in inputs],
         "init_inputs": [_short(value) for value in arguments],
         "parameter_count": sum(tensor.numel() for tensor in parameters.values()),
@@ -88,7 +81,6 @@ def _facts(program: Program) -> tuple[dict[str, Any], Program, Any, list[Any]]:
         "output": None,
         "output_note": "",
     }
-    return facts, program, model, inputs
 
 
 def _named(name: str, tensor: Any) -> dict[str, Any]:

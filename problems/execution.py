@@ -22,8 +22,19 @@ from stitchcuda.problems.parsing import check_source
 
 if TYPE_CHECKING:
     import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
 
-__all__ = ["Program", "execute", "fake_tensors", "quiet", "tensors_in"]
+__all__ = [
+    "Prepared",
+    "Program",
+    "execute",
+    "fake_mode",
+    "fake_tensors",
+    "needs_values",
+    "prepare",
+    "quiet",
+    "tensors_in",
+]
 
 FILE_NAME = "<problem>"
 _MODULE_NAME = "stitchcuda_problem_under_test"
@@ -37,16 +48,21 @@ def quiet() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def fake_tensors() -> Iterator[None]:
-    """Everything created inside has a shape and a dtype, and no memory."""
+def fake_mode() -> FakeTensorMode:
+    """A mode for ``fake_tensors``; the fake tensors of one run must all come from one mode."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
+    return FakeTensorMode(allow_non_fake_inputs=True)
+
+
+@contextmanager
+def fake_tensors(mode: FakeTensorMode) -> Iterator[None]:
+    """Everything created inside has a shape and a dtype, and no memory."""
     # An op that refuses its arguments is logged with a full traceback; it reaches the caller as an exception anyway.
     log = logging.getLogger("torch._subclasses.fake_tensor")
     disabled, log.disabled = log.disabled, True
     try:
-        with quiet(), FakeTensorMode(allow_non_fake_inputs=True):
+        with quiet(), mode:
             yield
     finally:
         log.disabled = disabled
@@ -149,6 +165,58 @@ def execute(source: str) -> Program:
     if not callable(getattr(module, "get_inputs", None)):
         raise ProblemError("get_inputs is no function; it must return the list of Model.forward's inputs")
     return Program(module)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A problem ready to run on fake tensors, which are those of ``mode``."""
+
+    program: Program
+    arguments: list[Any]
+    model: torch.nn.Module
+    inputs: list[Any]
+    mode: FakeTensorMode
+
+    def forward(self) -> Any:
+        """What the model returns, as fake tensors."""
+        with fake_tensors(self.mode):
+            return self.program.forward(self.model, self.inputs)
+
+
+def prepare(source: str) -> Prepared:
+    """Inputs and model of ``source`` without memory.
+
+    A constructor that looks at values (``tensor.item()``) is run for real: only the parameters then take memory.
+
+    Raises:
+        ProblemError: a stage fails.
+    """
+    mode = fake_mode()
+    with fake_tensors(mode):
+        program = execute(source)
+        inputs = program.inputs()
+        try:
+            arguments = program.init_inputs()
+            return Prepared(program, arguments, program.model(arguments), inputs, mode)
+        except ProblemError as error:
+            if not needs_values(error):
+                raise
+    with quiet():
+        program = execute(source)
+        arguments = program.init_inputs()
+        return Prepared(program, arguments, program.model(arguments), inputs, mode)
+
+
+def needs_values(error: ProblemError) -> bool:
+    """Whether a stage failed only because a fake tensor has no values."""
+    from torch._subclasses.fake_tensor import (
+        DataDependentOutputException,
+        DynamicOutputShapeException,
+        UnsupportedOperatorException,
+    )
+
+    kinds = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException)
+    return isinstance(error.__cause__, kinds)
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:

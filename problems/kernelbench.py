@@ -72,7 +72,7 @@ def load_huggingface(level: int, ids: Collection[int] | None = None) -> list[Pro
         # What `datasets` raises for a split that is not there; its message lists those that are.
         raise SettingsError(f"{where}: {one_line(error, 160)}; levels are 1 to 4") from error
     except (OSError, RuntimeError) as error:
-        # Every way of being offline ends in an OSError (requests, httpx and the hub's own errors derive from it).
+        # Seen with datasets 4 and 5: no name server, a refused connection and offline mode all become ConnectionError.
         raise ToolchainError(
             f"{where}: cannot be fetched ({one_line(error, 160)}); check the network, or give a checkout with "
             "--kernelbench PATH"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from stitchcuda.core.errors import ProblemError
-from stitchcuda.problems.execution import execute, fake_tensors, tensors_in
+from stitchcuda.problems.execution import execute, fake_mode, fake_tensors, prepare, tensors_in
 
 __all__ = ["Budget", "Depth", "Extent", "measure"]
 
 Depth = Literal["inputs", "model", "forward"]
-_DEPTHS: tuple[Depth, ...] = ("inputs", "model", "forward")
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,12 @@ class Extent:
     parameters: int = 0
     activations: int = 0
     flops: int = 0
+    ops: int = 0
+    """Number of ops that were dispatched; no budget, but sizes that change it change the program's structure."""
 
     def over(self, budget: Budget) -> tuple[str, ...]:
         """The measures that exceed ``budget``."""
-        return tuple(name for name in vars(self) if getattr(self, name) > getattr(budget, name))
+        return tuple(name for name in vars(budget) if getattr(self, name) > getattr(budget, name))
 
     def excess(self, budget: Budget) -> float:
         """Product of the factors by which measures exceed ``budget``; 1.0 when all fit."""
@@ -46,8 +48,9 @@ class Extent:
         return result
 
 
+@lru_cache(maxsize=256)
 def measure(source: str, depth: Depth) -> Extent:
-    """The extent of ``source``, on fake tensors.
+    """The extent of ``source``, on fake tensors; remembered, since a search comes back to the same sizes.
 
     Args:
         source: the program.
@@ -56,25 +59,27 @@ def measure(source: str, depth: Depth) -> Extent:
     Raises:
         ProblemError: a stage fails; or the result of ``forward`` is empty.
     """
-    level = _DEPTHS.index(depth)
-    with fake_tensors():
-        program = execute(source)
-        inputs = program.inputs()
-        elements = sum(tensor.numel() for tensor in tensors_in(inputs))
-        if elements == 0 and any(True for _ in tensors_in(inputs)):
-            raise ProblemError("get_inputs() returns tensors without elements")
-        if level == 0:
-            return Extent(elements)
-        model = program.model(program.init_inputs())
-        parameters = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
-        if level == 1:
-            return Extent(elements, parameters)
-        counter, flops = _counters()
-        with flops, counter:
-            output = program.forward(model, inputs)
-        if not all(tensor.numel() for tensor in tensors_in(output)):
-            raise ProblemError("Model.forward returns a tensor without elements")
-        return Extent(elements, parameters, counter.elements, flops.get_total_flops())
+    if depth == "inputs":
+        with fake_tensors(fake_mode()):
+            return Extent(_elements(execute(source).inputs()))
+    prepared = prepare(source)
+    inputs = _elements(prepared.inputs)
+    parameters = sum(tensor.numel() for tensor in (*prepared.model.parameters(), *prepared.model.buffers()))
+    if depth == "model":
+        return Extent(inputs, parameters)
+    counter, flops = _counters()
+    with fake_tensors(prepared.mode), flops, counter:
+        output = prepared.program.forward(prepared.model, prepared.inputs)
+    if not all(tensor.numel() for tensor in tensors_in(output)):
+        raise ProblemError("Model.forward returns a tensor without elements")
+    return Extent(inputs, parameters, counter.elements, flops.get_total_flops(), counter.ops)
+
+
+def _elements(inputs: list[Any]) -> int:
+    counts = [tensor.numel() for tensor in tensors_in(inputs)]
+    if not all(counts):
+        raise ProblemError("get_inputs() returns a tensor without elements")
+    return sum(counts)
 
 
 def _counters() -> tuple[Any, Any]:
@@ -85,9 +90,11 @@ def _counters() -> tuple[Any, Any]:
         """Adds up the elements of every op's results; views and results written in place are no new elements."""
 
         elements = 0
+        ops = 0
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             result = func(*args, **(kwargs or {}))
+            self.ops += 1
             if all(part.alias_info is None for part in func._schema.returns):
                 self.elements += sum(tensor.numel() for tensor in tensors_in(result))
             return result

@@ -8,7 +8,8 @@ when batch and features agree). The largest such class is divided by its smalles
 everything fits the budget; small structural numbers (kernel sizes, strides, layers) are thus reached last, if ever.
 First only ``get_inputs`` and ``Model`` are tried for each step, which is quick; if ``forward`` then refuses the
 result, the search is done again with ``forward`` at each step, also dividing two classes or all at once by the same
-factor, which keeps ratios such as width to heads.
+factor, which keeps ratios such as width to heads. Last, numbers that changed the program's structure (it then runs
+another number of ops, as with fewer layers) get their full value back where that is affordable.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ _LEAST_SHRINKABLE = 8
 _LEAST_RESULT = 2
 _WORTH_IT = 0.95
 """A step must lower the excess by a twentieth: 1000 classes behind a fixed network of 11 M parameters stay 1000."""
+_AFFORDABLE = Budget(inputs=400_000, parameters=100_000_000, activations=40_000_000, flops=10_000_000_000)
+"""What the structure of the program is worth: parameters hardly cost time, the rest does on the emulator."""
+_LOOP_OPS = 5_000
+"""More ops than this come from a loop over time, whose length is data rather than structure."""
 _HARD = Budget(inputs=8_000_000, parameters=200_000_000, activations=400_000_000, flops=200_000_000_000)
 """Past these the reference is not run for real: it would take more than a few seconds or gigabytes on a CPU."""
 
@@ -52,7 +57,7 @@ def reduce_sizes(
         ``reduced`` (keys as in ``problems.constants``; empty when there is nothing to reduce or no way to),
         ``ok`` (the reference at these sizes was run and is small enough to be run again), ``reason`` (why
         ``reduced`` is empty, or which measure stays above its budget), ``input_elements``, ``parameter_count``,
-        ``forward_s``.
+        ``forward_s``, ``same_ops`` (the program runs as many ops as at full size; ``None`` if not known).
 
     Raises:
         ProblemError: the text is no problem, or its own ``REDUCED`` does not fit it.
@@ -72,7 +77,7 @@ def reduce_sizes(
         except ProblemError as error:
             cause = first if search.refused else error
             return _nothing(f"no smaller sizes work: {one_line(cause, 240)}")
-    return _proved(source, search.keyed(sizes), budget, forward_limit_s)
+    return _proved(source, search.keyed(search.restored(sizes)), budget, forward_limit_s)
 
 
 def _nothing(reason: str) -> dict[str, Any]:
@@ -83,6 +88,7 @@ def _nothing(reason: str) -> dict[str, Any]:
         "input_elements": None,
         "parameter_count": None,
         "forward_s": None,
+        "same_ops": None,
     }
 
 
@@ -117,11 +123,19 @@ def _proved(source: str, reduced: dict[str, int | float], budget: Budget, forwar
         "input_elements": extent.inputs,
         "parameter_count": extent.parameters,
         "forward_s": round(forward_s, 4),
+        "same_ops": _ops(source) == extent.ops if 0 < extent.ops <= _LOOP_OPS else None,
     }
 
 
 def _told(extent: Extent, names: tuple[str, ...]) -> str:
     return ", ".join(f"{getattr(extent, name):.2g} {name}" for name in names)
+
+
+def _ops(source: str) -> int | None:
+    try:
+        return measure(source, "forward").ops
+    except ProblemError:
+        return None
 
 
 def _run(source: str) -> float:
@@ -171,6 +185,32 @@ class _Search:
                 return sizes  # only the real run can tell
             raise
         return self._shrink(sizes, "forward", self._single)
+
+    def restored(self, sizes: Sizes) -> Sizes:
+        """Full values again for the numbers that change how many ops are run, where that stays affordable."""
+        full = {value: value for value in self.keys}
+        if self.refused or sizes == full:
+            return sizes
+        try:
+            here = self._measure(sizes, "forward").ops
+            if here > _LOOP_OPS:
+                return sizes
+            wanted = self._measure(full, "forward").ops
+        except ProblemError:
+            return sizes
+        for value in sorted(full):
+            if here == wanted or time.monotonic() > self.deadline:
+                break
+            proposal = sizes | {value: value}
+            if proposal == sizes:
+                continue
+            try:
+                extent = self._measure(proposal, "forward")
+            except ProblemError:
+                continue
+            if abs(extent.ops - wanted) < abs(here - wanted) and not extent.over(_AFFORDABLE):
+                sizes, here = proposal, extent.ops
+        return sizes
 
     def careful(self) -> Sizes:
         """Shrink with ``forward`` at each step, and with steps that keep ratios.
