@@ -1,0 +1,264 @@
+"""Builds an ``ExtensionSpec`` for a target: the facade first, torch's own headers when they are needed.
+
+Comes in: a spec, which is untrusted text. Goes out: an ``ExtensionBuild``; a candidate that does not compile is a
+result, never an exception. Only compilers run here, each in its own process group; no code of the candidate does.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stitchcuda.core.files import sha256_text
+from stitchcuda.core.process import Completed, run_command
+from stitchcuda.core.records import Diagnostic, ExtensionBuild
+from stitchcuda.tools.build.commands import (
+    CheckedSpec,
+    Unit,
+    build_cxx_command,
+    build_link_command,
+    build_nvcc_command,
+    build_pch_command,
+    build_units,
+    check_spec,
+    pch_flags,
+)
+from stitchcuda.tools.build.diagnostics import curable, parse_diagnostics, parse_ptxas
+from stitchcuda.tools.build.spec import ExtensionSpec
+from stitchcuda.tools.build.store import Busy, Store
+from stitchcuda.tools.build.toolchain import Toolchain, find_toolchain
+
+__all__ = ["Builder"]
+
+RECORD = "build.json"
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """One pass over all files of an extension against one set of headers."""
+
+    ok: bool
+    output: str
+    diagnostics: tuple[Diagnostic, ...]
+    stopped: str = ""
+    """``timeout`` or ``cancelled``: says nothing about the candidate for good."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    spec: ExtensionSpec
+    checked: CheckedSpec
+    toolchain: Toolchain
+    target: str
+    link: bool
+    ends: float
+
+    def left_s(self) -> float:
+        return max(0.1, self.ends - time.monotonic())
+
+    def files(self) -> tuple[str, ...]:
+        return (*self.spec.shown_cuda_names(), *self.spec.shown_cpp_names(), "functions")
+
+
+class Builder:
+    """Compiles extensions into a store; several builders, also of other processes, may share one store.
+
+    Args:
+        cache_dir: where the store lies; created when missing.
+        timeout_s: wall-clock limit of one extension, fall-back included. The one-time precompiled header of torch's
+            own headers (emulator only) counts towards it too.
+        cancel: when another thread sets it, the running compiler's process group is killed at once.
+    """
+
+    def __init__(self, cache_dir: Path, *, timeout_s: float, cancel: threading.Event | None = None) -> None:
+        self.store = Store(cache_dir / "extensions")
+        self.timeout_s = timeout_s
+        self.cancel = cancel
+
+    def build(self, spec: ExtensionSpec, target: str) -> ExtensionBuild:
+        """Build ``spec`` for ``target`` (``cpu`` or ``sm_NN``) into a shared object.
+
+        Raises:
+            ToolchainError: the machine lacks a compiler or torch; never for a bad candidate.
+        """
+        return self._build(spec, target, link=True)
+
+    def compile_only(self, spec: ExtensionSpec, target: str) -> ExtensionBuild:
+        """Compile ``spec`` for ``target`` without linking: compile errors and registers where there is no GPU.
+
+        Raises:
+            ToolchainError: as ``build``.
+        """
+        return self._build(spec, target, link=False)
+
+    def _build(self, spec: ExtensionSpec, target: str, *, link: bool) -> ExtensionBuild:
+        started = time.monotonic()
+        toolchain = find_toolchain(target)
+        checked = check_spec(spec)
+        if checked.problems:
+            return _failed(spec, target, [Diagnostic(severity="error", message=text) for text in checked.problems])
+        digest = sha256_text(spec.digest(target, toolchain.identity()) + ("" if link else ":compile-only"))
+        job = _Job(spec, checked, toolchain, target, link, started + self.timeout_s)
+        outcome: ExtensionBuild | None = None
+
+        def make(folder: Path) -> bool:
+            nonlocal outcome
+            outcome, keep = self._compile(job, folder)
+            (folder / RECORD).write_text(outcome.model_dump_json(), encoding="utf-8")
+            return keep
+
+        try:
+            folder, was_there = self.store.get_or_make(digest, make, timeout_s=self.timeout_s, cancel=self.cancel)
+        except Busy:
+            return _failed(spec, target, [_stopped("another process was still building it")])
+        seconds = time.monotonic() - started
+        if folder is None:
+            assert outcome is not None
+            return outcome.model_copy(update={"seconds": seconds, "path": ""})
+        record = ExtensionBuild.model_validate_json((folder / RECORD).read_text(encoding="utf-8"))
+        path = str(folder / f"{spec.name}.so") if record.ok and link else ""
+        return record.model_copy(update={"path": path, "cached": was_there, "seconds": seconds})
+
+    def _compile(self, job: _Job, folder: Path) -> tuple[ExtensionBuild, bool]:
+        """Fill ``folder``; also says whether the outcome is worth keeping."""
+        prelude, cuda_texts = "", job.spec.cuda_sources
+        if job.target == "cpu" and job.spec.cuda_sources:
+            rewritten = _rewrite(job.spec)
+            if isinstance(rewritten, Diagnostic):
+                return _failed(job.spec, job.target, [rewritten]), True
+            prelude, cuda_texts = rewritten
+        units = build_units(job.spec, cuda_texts, prelude)
+        first = self._attempt(job, folder, units, facade=True)
+        chosen, headers = first, "facade"
+        if not first.ok and not first.stopped and curable(first.diagnostics):
+            second = self._attempt(job, folder, units, facade=False)
+            if second.ok or second.stopped:
+                chosen, headers = second, "torch"
+            elif second.diagnostics:
+                # Both failed: torch's headers know more names, so theirs are the candidate's own mistakes.
+                chosen, headers = second, "torch"
+        notes = [Diagnostic(severity="warning", message=text, code="flag") for text in job.checked.notes]
+        record = ExtensionBuild(
+            name=job.spec.name,
+            ok=chosen.ok,
+            target=job.target,
+            headers="facade" if headers == "facade" else "torch",
+            diagnostics=(*chosen.diagnostics, *notes),
+            registers={name: use.registers for name, use in parse_ptxas(chosen.output).items()},
+        )
+        for left in folder.glob("*.o"):
+            left.unlink()
+        return record, not chosen.stopped
+
+    def _attempt(self, job: _Job, folder: Path, units: Sequence[Unit], *, facade: bool) -> _Attempt:
+        """Compile all units and link them, stopping at the first file that fails."""
+        outputs: list[str] = []
+        objects: list[Path] = []
+        for unit in units:
+            source, output = folder / unit.file, folder / f"{unit.file}.o"
+            source.write_text(unit.text, encoding="utf-8")
+            if job.target != "cpu" and unit.is_cuda:
+                command = build_nvcc_command(
+                    job.spec.name, job.checked, job.toolchain, source, output, target=job.target, facade=facade
+                )
+            else:
+                command = self._host_command(job, unit, source, output, facade=facade)
+            completed = self._run(command, job, folder)
+            outputs.append(completed.output)
+            objects.append(output)
+            if not completed.ok:
+                return _failed_attempt(completed, outputs, job)
+        if job.link:
+            command = build_link_command(
+                job.checked, job.toolchain, objects, folder / f"{job.spec.name}.so", target=job.target, facade=facade
+            )
+            completed = self._run(command, job, folder)
+            if not completed.ok:
+                return _failed_attempt(completed, [*outputs, completed.output], job)
+        text = "\n".join(outputs)
+        return _Attempt(True, text, parse_diagnostics(text, job.files()))
+
+    def _host_command(self, job: _Job, unit: Unit, source: Path, output: Path, *, facade: bool) -> list[str]:
+        emulator_dir: Path | None = None
+        pch: Path | None = None
+        if job.target == "cpu":
+            from stitchcuda.tools.emulator import include_dir
+
+            emulator_dir = include_dir()
+            if not facade:
+                pch = self._precompiled(job, is_cuda_source=unit.is_cuda)
+        return build_cxx_command(
+            job.spec.name,
+            job.checked,
+            job.toolchain,
+            source,
+            output,
+            target=job.target,
+            facade=facade,
+            is_cuda_source=unit.is_cuda,
+            emulator_dir=emulator_dir,
+            pch=pch,
+        )
+
+    def _precompiled(self, job: _Job, *, is_cuda_source: bool) -> Path | None:
+        """torch's own headers, precompiled once per set of flags; ``None`` when that did not work out."""
+        flags = pch_flags(job.checked, job.toolchain, is_cuda_source=is_cuda_source)
+        identity = [*job.toolchain.identity().items(), *flags]
+        digest = "pch-" + sha256_text(repr(identity))
+
+        def make(folder: Path) -> bool:
+            header = folder / "torch_headers.h"
+            header.write_text("#include <torch/extension.h>\n", encoding="utf-8")
+            command = build_pch_command(job.toolchain, flags, header, folder / "torch_headers.h.gch")
+            return self._run(command, job, folder).ok
+
+        try:
+            folder, _ = self.store.get_or_make(digest, make, timeout_s=job.left_s(), cancel=self.cancel)
+        except Busy:
+            return None
+        return folder / "torch_headers.h" if folder is not None else None
+
+    def _run(self, command: Sequence[str], job: _Job, folder: Path) -> Completed:
+        return run_command(command, timeout_s=job.left_s(), cwd=folder, cancel=self.cancel)
+
+
+def _rewrite(spec: ExtensionSpec) -> tuple[str, tuple[str, ...]] | Diagnostic:
+    """The CUDA sources for the emulator with their prelude, or why they cannot run there."""
+    from stitchcuda.tools.emulator import UnsupportedOnCpu, prelude, rewrite
+
+    texts: list[str] = []
+    for source, name in zip(spec.cuda_sources, spec.shown_cuda_names(), strict=True):
+        try:
+            texts.append(rewrite(source, name).text)
+        except UnsupportedOnCpu as error:
+            return Diagnostic(
+                severity="error", message=str(error), file=name, line=error.line, code="unsupported_on_cpu"
+            )
+    return prelude().rstrip("\n") + "\n", tuple(texts)
+
+
+def _failed_attempt(completed: Completed, outputs: Sequence[str], job: _Job) -> _Attempt:
+    text = "\n".join(outputs)
+    if completed.cancelled:
+        return _Attempt(False, text, (_stopped("the build was cancelled"),), "cancelled")
+    if completed.timed_out:
+        return _Attempt(False, text, (_stopped("the build ran out of time"),), "timeout")
+    diagnostics = parse_diagnostics(completed.output, job.files())
+    if not any(item.severity == "error" for item in diagnostics):
+        last = completed.output.strip().splitlines()[-1:] or [f"exit status {completed.returncode}"]
+        message = f"{Path(completed.command[0]).name} failed: {last[0]}"
+        diagnostics = (Diagnostic(severity="error", message=message[:500]), *diagnostics)
+        if completed.returncode < 0:  # killed from outside, for example for memory: not the candidate's for good
+            return _Attempt(False, text, diagnostics, "killed")
+    return _Attempt(False, text, diagnostics)
+
+
+def _stopped(message: str) -> Diagnostic:
+    return Diagnostic(severity="error", message=message, code="stopped")
+
+
+def _failed(spec: ExtensionSpec, target: str, diagnostics: Sequence[Diagnostic]) -> ExtensionBuild:
+    return ExtensionBuild(name=spec.name, ok=False, target=target, diagnostics=tuple(diagnostics))

@@ -1,0 +1,236 @@
+// Element types, devices, layouts and the options of a new tensor.
+#pragma once
+
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "check.h"
+#include "numbers.h"
+
+namespace c10 {
+
+using std::nullopt;
+using std::nullopt_t;
+using std::optional;
+template <class T>
+constexpr auto make_optional(T&& value) {
+  return std::make_optional(std::forward<T>(value));
+}
+
+// The numbers are those of torch; its C interface hands them out unchanged.
+enum class ScalarType : int8_t {
+  Byte = 0,
+  Char = 1,
+  Short = 2,
+  Int = 3,
+  Long = 4,
+  Half = 5,
+  Float = 6,
+  Double = 7,
+  ComplexHalf = 8,
+  ComplexFloat = 9,
+  ComplexDouble = 10,
+  Bool = 11,
+  BFloat16 = 15,
+  Float8_e5m2 = 23,
+  Float8_e4m3fn = 24,
+  UInt16 = 27,
+  UInt32 = 28,
+  UInt64 = 29,
+};
+
+inline const char* toString(ScalarType type) {
+  switch (type) {
+    case ScalarType::Byte: return "Byte";
+    case ScalarType::Char: return "Char";
+    case ScalarType::Short: return "Short";
+    case ScalarType::Int: return "Int";
+    case ScalarType::Long: return "Long";
+    case ScalarType::Half: return "Half";
+    case ScalarType::Float: return "Float";
+    case ScalarType::Double: return "Double";
+    case ScalarType::ComplexHalf: return "ComplexHalf";
+    case ScalarType::ComplexFloat: return "ComplexFloat";
+    case ScalarType::ComplexDouble: return "ComplexDouble";
+    case ScalarType::Bool: return "Bool";
+    case ScalarType::BFloat16: return "BFloat16";
+    case ScalarType::Float8_e5m2: return "Float8_e5m2";
+    case ScalarType::Float8_e4m3fn: return "Float8_e4m3fn";
+    case ScalarType::UInt16: return "UInt16";
+    case ScalarType::UInt32: return "UInt32";
+    case ScalarType::UInt64: return "UInt64";
+    default: return "UNKNOWN_SCALAR";
+  }
+}
+inline std::ostream& operator<<(std::ostream& out, ScalarType type) { return out << toString(type); }
+
+inline size_t elementSize(ScalarType type) {
+  switch (type) {
+    case ScalarType::Byte:
+    case ScalarType::Char:
+    case ScalarType::Bool:
+    case ScalarType::Float8_e5m2:
+    case ScalarType::Float8_e4m3fn: return 1;
+    case ScalarType::Short:
+    case ScalarType::Half:
+    case ScalarType::BFloat16:
+    case ScalarType::UInt16: return 2;
+    case ScalarType::Int:
+    case ScalarType::Float:
+    case ScalarType::ComplexHalf:
+    case ScalarType::UInt32: return 4;
+    case ScalarType::ComplexDouble: return 16;
+    default: return 8;
+  }
+}
+inline bool isFloatingType(ScalarType t) {
+  return t == ScalarType::Half || t == ScalarType::Float || t == ScalarType::Double || t == ScalarType::BFloat16;
+}
+inline bool isIntegralType(ScalarType t, bool include_bool) {
+  return (t >= ScalarType::Byte && t <= ScalarType::Long) || (include_bool && t == ScalarType::Bool);
+}
+template <class T>
+struct CppTypeToScalarType;
+template <ScalarType N>
+struct ScalarTypeToCPPType;
+#define STITCH_ELEMENT_TYPES(_) \
+  _(uint8_t, Byte)              \
+  _(int8_t, Char)               \
+  _(int16_t, Short)             \
+  _(int32_t, Int)               \
+  _(int64_t, Long)              \
+  _(Half, Half)                 \
+  _(float, Float)               \
+  _(double, Double)             \
+  _(bool, Bool)                 \
+  _(BFloat16, BFloat16)         \
+  _(uint16_t, UInt16)           \
+  _(uint32_t, UInt32)           \
+  _(uint64_t, UInt64)
+#define STITCH_ELEMENT(T, name)                                  \
+  template <>                                                    \
+  struct CppTypeToScalarType<T> {                                \
+    static constexpr ScalarType value = ScalarType::name;        \
+  };                                                             \
+  template <>                                                    \
+  struct ScalarTypeToCPPType<ScalarType::name> {                 \
+    using type = T;                                              \
+  };
+STITCH_ELEMENT_TYPES(STITCH_ELEMENT)
+#undef STITCH_ELEMENT
+template <ScalarType N>
+using ScalarTypeToCPPTypeT = typename ScalarTypeToCPPType<N>::type;
+
+enum class DeviceType : int8_t { CPU = 0, CUDA = 1, Meta = 9 };
+inline std::ostream& operator<<(std::ostream& out, DeviceType type) {
+  return out << (type == DeviceType::CPU ? "cpu" : type == DeviceType::CUDA ? "cuda" : "meta");
+}
+constexpr DeviceType kCPU = DeviceType::CPU;
+constexpr DeviceType kCUDA = DeviceType::CUDA;
+constexpr DeviceType kMeta = DeviceType::Meta;
+using DeviceIndex = int8_t;
+
+struct Device {
+  Device(DeviceType type, DeviceIndex index = -1) : type_(type), index_(index) {}
+  Device(const std::string& text) : type_(DeviceType::CPU), index_(-1) {
+    const size_t colon = text.find(':');
+    const std::string kind = text.substr(0, colon);
+    TORCH_CHECK(kind == "cpu" || kind == "cuda", "Invalid device string: '", text, "'");
+    type_ = kind == "cuda" ? DeviceType::CUDA : DeviceType::CPU;
+    if (colon != std::string::npos) index_ = static_cast<DeviceIndex>(std::stoi(text.substr(colon + 1)));
+  }
+  Device(const char* text) : Device(std::string(text)) {}
+  DeviceType type() const { return type_; }
+  DeviceIndex index() const { return index_; }
+  bool has_index() const { return index_ >= 0; }
+  bool is_cuda() const { return type_ == DeviceType::CUDA; }
+  bool is_cpu() const { return type_ == DeviceType::CPU; }
+  bool operator==(const Device& other) const { return type_ == other.type_ && index_ == other.index_; }
+  bool operator!=(const Device& other) const { return !(*this == other); }
+  std::string str() const {
+    return stitch_detail::text(type_) + (has_index() ? ":" + std::to_string(static_cast<int>(index_)) : "");
+  }
+
+ private:
+  DeviceType type_;
+  DeviceIndex index_;
+};
+inline std::ostream& operator<<(std::ostream& out, const Device& device) { return out << device.str(); }
+
+enum class Layout : int8_t { Strided = 0 };
+constexpr Layout kStrided = Layout::Strided;
+enum class MemoryFormat : int8_t { Contiguous = 0, Preserve = 1, ChannelsLast = 2, ChannelsLast3d = 3 };
+
+struct TensorOptions {
+  TensorOptions() = default;
+  TensorOptions(ScalarType type) : dtype_(type) {}
+  TensorOptions(DeviceType type) : device_(Device(type)) {}
+  TensorOptions(Device device) : device_(device) {}
+  TensorOptions(Layout) {}
+  TensorOptions(MemoryFormat format) : format_(format) {}
+  [[nodiscard]] TensorOptions dtype(std::optional<ScalarType> type) const {
+    TensorOptions result = *this;
+    result.dtype_ = type;
+    return result;
+  }
+  template <class T>
+  [[nodiscard]] TensorOptions dtype() const {
+    return dtype(CppTypeToScalarType<T>::value);
+  }
+  [[nodiscard]] TensorOptions device(Device device) const {
+    TensorOptions result = *this;
+    result.device_ = device;
+    return result;
+  }
+  [[nodiscard]] TensorOptions device(DeviceType type, DeviceIndex index = -1) const {
+    return device(Device(type, index));
+  }
+  [[nodiscard]] TensorOptions device_index(DeviceIndex index) const { return device(Device(DeviceType::CUDA, index)); }
+  [[nodiscard]] TensorOptions layout(Layout) const { return *this; }
+  [[nodiscard]] TensorOptions requires_grad(bool wanted) const {
+    TORCH_CHECK(!wanted, "requires_grad is not supported for tensors made in an extension");
+    return *this;
+  }
+  [[nodiscard]] TensorOptions memory_format(MemoryFormat format) const {
+    TensorOptions result = *this;
+    result.format_ = format;
+    return result;
+  }
+  ScalarType dtype() const { return dtype_.value_or(ScalarType::Float); }
+  Device device() const { return device_.value_or(Device(DeviceType::CPU)); }
+  Layout layout() const { return Layout::Strided; }
+  bool requires_grad() const { return false; }
+  bool has_dtype() const { return dtype_.has_value(); }
+  bool has_device() const { return device_.has_value(); }
+  std::optional<MemoryFormat> memory_format_opt() const { return format_; }
+  TensorOptions merge_in(const TensorOptions& other) const {
+    TensorOptions result = *this;
+    if (other.dtype_) result.dtype_ = other.dtype_;
+    if (other.device_) result.device_ = other.device_;
+    if (other.format_) result.format_ = other.format_;
+    return result;
+  }
+
+ private:
+  std::optional<ScalarType> dtype_;
+  std::optional<Device> device_;
+  std::optional<MemoryFormat> format_;
+};
+inline TensorOptions dtype(ScalarType type) { return TensorOptions(type); }
+inline TensorOptions device(Device where) { return TensorOptions(where); }
+inline TensorOptions layout(Layout) { return TensorOptions(); }
+inline TensorOptions requires_grad(bool wanted = true) { return TensorOptions().requires_grad(wanted); }
+
+constexpr ScalarType kByte = ScalarType::Byte, kUInt8 = ScalarType::Byte;
+constexpr ScalarType kChar = ScalarType::Char, kInt8 = ScalarType::Char;
+constexpr ScalarType kShort = ScalarType::Short, kInt16 = ScalarType::Short;
+constexpr ScalarType kInt = ScalarType::Int, kInt32 = ScalarType::Int;
+constexpr ScalarType kLong = ScalarType::Long, kInt64 = ScalarType::Long;
+constexpr ScalarType kHalf = ScalarType::Half, kFloat16 = ScalarType::Half;
+constexpr ScalarType kFloat = ScalarType::Float, kFloat32 = ScalarType::Float;
+constexpr ScalarType kDouble = ScalarType::Double, kFloat64 = ScalarType::Double;
+constexpr ScalarType kBFloat16 = ScalarType::BFloat16;
+constexpr ScalarType kBool = ScalarType::Bool;
+constexpr ScalarType kUInt16 = ScalarType::UInt16, kUInt32 = ScalarType::UInt32, kUInt64 = ScalarType::UInt64;
+}  // namespace c10
