@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import typer
 
 from stitchcuda.cli import bench, doctor, evaluate, report, solve
-from stitchcuda.cli.output import INTERRUPTED, print_json, printed_json
+from stitchcuda.cli.output import INTERRUPTED, print_json, printed_objects
 
 __all__ = ["app", "main"]
 
@@ -54,13 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # A file name or a dash must not end a run on a terminal that cannot show it.
             stream.reconfigure(errors="backslashreplace")
     given = list(sys.argv[1:] if arguments is None else arguments)
+    before = printed_objects()
     try:
         app(args=given, prog_name="stitchcuda")
     except KeyboardInterrupt:
         return INTERRUPTED
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(bool(end.code))
-        if code == 2 and "--json" in given and not printed_json():
+        if code == 2 and "--json" in given and printed_objects() == before:
             print_json({"error": "UsageError", "message": "the command line is not valid; see stderr", "exit_code": 2})
         return code
     return 0

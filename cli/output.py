@@ -30,7 +30,7 @@ __all__ = [
     "new_table",
     "note",
     "print_json",
-    "printed_json",
+    "printed_objects",
     "stdout_console",
 ]
 
@@ -45,9 +45,9 @@ R = TypeVar("R")
 _printed_objects = 0
 
 
-def printed_json() -> bool:
-    """Whether this process has printed its JSON object."""
-    return _printed_objects > 0
+def printed_objects() -> int:
+    """How many JSON objects this process has printed."""
+    return _printed_objects
 
 
 def print_json(value: Any) -> None:
