@@ -78,14 +78,16 @@ def _blocks(text: str) -> Iterator[Block]:
         indent, fence, tag = opening.groups()
         body = [line[len(indent) :] if line.startswith(indent) else line.lstrip() for line in lines[index:]]
         ends = list(_ends(body, fence))
-        for count, last, _ in ends:
+        used_up = ends[0][2] if ends else len(body)
+        for count, last, after in ends:
             text = "\n".join([*body[:count], *last])
             yield Block(tag.lower(), text, closed=True)
             if CLASS_NAME not in text or _parses(text):
+                used_up = after
                 break
         if not ends:
             yield Block(tag.lower(), "\n".join(body), closed=False)
-        index = index + ends[0][2] if ends else len(lines)
+        index += used_up
 
 
 def _ends(body: list[str], fence: str) -> Iterator[tuple[int, list[str], int]]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr
 
 from stitchcuda.core.errors import one_line
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
 
 __all__ = ["PLACEHOLDER_KEY", "Fault", "classify", "endpoint_name", "redact", "secrets_of"]
 

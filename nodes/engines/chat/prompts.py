@@ -62,8 +62,25 @@ def render(name: str, /, **variables: object) -> str:
         raise UndefinedError(f"prompt {name}.md: not given: {', '.join(sorted(missing))}")
     if unknown := variables.keys() - declared:
         raise TypeError(f"prompt {name}.md: not used: {', '.join(sorted(unknown))}")
-    text = re.sub(r"\n{3,}", "\n\n", template.render(**variables))
-    return text.strip() + "\n"
+    return _tidy(template.render(**variables))
+
+
+def _tidy(text: str) -> str:
+    """``text`` without the runs of blank lines that left-out parts leave behind.
+
+    Inside fences nothing is touched: compilers count the lines of what stands there.
+    """
+    kept: list[str] = []
+    fence = ""
+    for line in text.strip().split("\n"):
+        if fence:
+            fence = "" if line == fence else fence
+        elif not line.strip() and kept and not kept[-1].strip():
+            continue
+        elif opening := re.match(r"`{3,}", line):
+            fence = opening.group()
+        kept.append(line)
+    return "\n".join(kept) + "\n"
 
 
 def prompt_digests() -> dict[str, str]:
