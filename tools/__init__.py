@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stitchcuda.tools.evaluate import Evaluator, EvaluatorSettings, settle
-
     from stitchcuda.tools.machine import inspect_machine, resolve_device
     from stitchcuda.tools.sandbox import IsolatedError, run_isolated, sandbox_features
 

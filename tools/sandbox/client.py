@@ -96,7 +96,7 @@ class _ForkServer:
         environment |= {"HOME": str(self.root), "TMPDIR": str(self.root)}
         environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         # The server's own messages (a torch that fails to import) are worth showing; workers have logs of their own.
-        self._stderr = tempfile.TemporaryFile(dir=self.root)
+        self._stderr = tempfile.TemporaryFile(dir=self.root)  # noqa: SIM115  # closed in stop()
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-c", _BOOT, json.dumps(setup)],
             pass_fds=[theirs.fileno()],

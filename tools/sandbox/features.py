@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 __all__ = ["sandbox_features"]
 
@@ -16,11 +17,10 @@ def sandbox_features() -> dict[str, bool]:
     ``pid_namespace`` (everything a worker starts ends with it), ``network_cut``, ``mount_namespace``,
     ``hidden_proc`` (other processes cannot be seen), ``landlock`` and ``seccomp`` (not used yet).
     """
-    home = str(__file__)
-    command = [sys.executable, "-I", "-S", "-c", _PROBE, home.replace("features.py", "kernel.py")]
+    command = [sys.executable, "-I", "-S", "-c", _PROBE, str(Path(__file__).with_name("kernel.py"))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     found = json.loads(done.stdout) if done.returncode == 0 and done.stdout else {"names": [], "hidden": False}
-    names = found["names"]
+    names: list[str] = found["names"]
     return {
         "private_folder": True,
         "limits": True,

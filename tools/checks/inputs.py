@@ -1,0 +1,70 @@
+"""Fresh inputs from a secret seed, and the laws that they are drawn from (reference worker).
+
+``get_inputs`` of the problem gives shapes, dtypes and its own law; the other laws change floating-point contents
+only. Integer and boolean inputs (indices, labels, masks) keep their values, because their range has a meaning.
+"""
+
+from __future__ import annotations
+
+import random
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+__all__ = ["LAWS", "draw_inputs", "map_tensors", "seed_everything", "tensors_of"]
+
+LAWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "as_given": lambda x: x,
+    "scaled_3": lambda x: x * 3,
+    "negated": lambda x: -x,
+    "scaled_0.01": lambda x: x * 0.01,
+    "shifted": lambda x: x + 0.5,
+}
+
+
+def seed_everything(seed: int) -> None:
+    """The generators that a reference program can draw from."""
+    import numpy
+
+    random.seed(seed)
+    numpy.random.seed(seed % (1 << 32))
+    torch.manual_seed(seed)
+
+
+def draw_inputs(module: types.ModuleType, seed: int, law: str, device: torch.device) -> list[Any]:
+    """``get_inputs()`` under ``seed``, moved to ``device``, its floating tensors changed by ``law``."""
+    seed_everything(seed)
+    inputs = module.get_inputs()
+    inputs = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
+
+    def place(tensor: torch.Tensor) -> torch.Tensor:
+        tensor = tensor.detach().to(device)
+        return LAWS[law](tensor) if tensor.is_floating_point() else tensor
+
+    return [map_tensors(item, place) for item in inputs]
+
+
+def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """``value`` with ``change`` applied to every tensor in nested tuples, lists and dicts."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, (tuple, list)):
+        items = [map_tensors(item, change) for item in value]
+        return tuple(items) if isinstance(value, tuple) else items
+    if isinstance(value, dict):
+        return {key: map_tensors(item, change) for key, item in value.items()}
+    return value
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """Every tensor in a nested value, in order."""
+    found: list[torch.Tensor] = []
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        found.append(tensor)
+        return tensor
+
+    map_tensors(value, note)
+    return found

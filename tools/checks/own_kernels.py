@@ -1,0 +1,101 @@
+"""Counting launches of kernels that come from the candidate's own extensions (candidate worker).
+
+On ``cpu`` every built module counts its launches itself (``stitch_launch_count``). On a GPU ``torch.profiler`` names
+the kernels that ran, and they are matched with the names that the compiler reported for the built modules.
+First version: counted in the candidate's own process, so code written against *this* counter can forge it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+__all__ = ["LaunchCounter", "kernel_base_name"]
+
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+
+
+class LaunchCounter:
+    """Counts own launches during one function call."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._paths: list[str] = []
+        self._names: set[str] = set()
+
+    def note_build(self, build: dict[str, Any]) -> None:
+        """A built extension is about to be loaded."""
+        if build.get("path") and build["path"] not in self._paths:
+            self._paths.append(build["path"])
+        self._names |= {kernel_base_name(name) for name in build.get("registers") or {}}
+
+    def during(self, function: Callable[[], Any]) -> tuple[Any, int]:
+        """The function's result, and the number of own launches in it."""
+        if self._device.type != "cuda":
+            before = self._count()
+            result = function()
+            return result, self._count() - before
+        if not self._names:
+            return function(), 0
+        # CPU activities as well: without them some versions drop kernels launched through raw CUDA calls.
+        kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+        with torch.profiler.profile(activities=kinds) as profiler:
+            result = function()
+            torch.cuda.synchronize(self._device)
+        ran = (e.name for e in profiler.events() if e.device_type == torch.autograd.DeviceType.CUDA)
+        return result, count_own(ran, self._names)
+
+    def _count(self) -> int:
+        total = 0
+        for path in self._paths:
+            counter = getattr(ctypes.CDLL(path), "stitch_launch_count", None)
+            if counter is not None:
+                counter.restype = ctypes.c_ulonglong
+                total += int(counter())
+        return total
+
+
+def count_own(ran: Iterable[str], own: set[str]) -> int:
+    """How many of the kernels that ``ran`` (as the profiler names them) have a base name in ``own``."""
+    return sum(kernel_base_name(name) in own for name in ran)
+
+
+def kernel_base_name(name: str) -> str:
+    """The bare function name of a mangled or demangled kernel name.
+
+    >>> kernel_base_name("_ZN3foo9add_rowsIfLi4EEEvPKfPfi")
+    'add_rows'
+    >>> kernel_base_name("void foo::add_rows<float, 4>(float const*, float*, int)")
+    'add_rows'
+    """
+    if name.startswith("_Z"):
+        parts: list[str] = []
+        at = 2 + (name[2:3] == "L")
+        while at < len(name) and name[at] in "NKrVLS":
+            at += 1
+        while match := re.match(r"L?(\d+)", name[at:]):
+            start = at + match.end()
+            end = start + int(match.group(1))
+            parts.append(name[start:end])
+            at = end
+        return parts[-1] if parts else name
+    head = name.partition("(anonymous namespace)::")
+    text = head[2] if head[1] else name
+    text = text.partition("(")[0]
+    text = _without_templates(text).strip()
+    found = _IDENTIFIER.findall(text)
+    return str(found[-1]) if found else name
+
+
+def _without_templates(text: str) -> str:
+    depth, kept = 0, []
+    for character in text:
+        depth += character == "<"
+        if depth == 0:
+            kept.append(character)
+        depth -= character == ">" and depth > 0
+    return "".join(kept)

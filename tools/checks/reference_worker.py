@@ -1,0 +1,251 @@
+"""The reference worker: executes the reference program, makes inputs, keeps the golden outputs, measures errors.
+
+Trusted as far as verdicts go (it runs the user's own program), but walled in like every worker. Never holds candidate
+code; it only ever maps the bytes of a candidate's outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from stitchcuda.tools.checks.compare import compare, digest
+from stitchcuda.tools.checks.golden import Golden, ReferenceModel
+from stitchcuda.tools.checks.inputs import draw_inputs, seed_everything, tensors_of
+from stitchcuda.tools.checks.program import describe_error, execute
+from stitchcuda.tools.checks.weights import describe_state, floating_buffers, randomise
+from stitchcuda.tools.profiling.torch_profile import profile_call
+from stitchcuda.tools.sandbox.loop import serve
+from stitchcuda.tools.sandbox.tensors import pack, unpack
+from stitchcuda.tools.sandbox.wire import Channel
+from stitchcuda.tools.timing.calls import TimedCalls
+
+__all__ = ["main"]
+
+Answer = tuple[dict[str, Any], Sequence[int]]
+
+
+class _Problem(Exception):
+    """The reference cannot be used; the message is for the user."""
+
+
+def main(channel: Channel, folder: Path) -> None:
+    worker = _ReferenceWorker(folder)
+    operations = {
+        "load": worker.load,
+        "weights": worker.weights,
+        "inputs": worker.inputs,
+        "repeat": worker.repeat,
+        "compare": worker.compare,
+        "profile": worker.profile,
+        "time_setup": worker.time_setup,
+        "time_round": worker.time_round,
+        "time_batch": worker.time_batch,
+        "time_golden": worker.time_golden,
+    }
+    serve(channel, {name: _told(operation) for name, operation in operations.items()})
+
+
+def _told(operation: Any) -> Any:
+    def run(header: dict[str, Any], descriptors: list[int]) -> Answer:
+        try:
+            result: Answer = operation(header, descriptors)
+            return result
+        except _Problem as problem:
+            return {"problem": str(problem)}, []
+        except Exception as error:  # noqa: BLE001  # told to the parent, which decides whose fault it is
+            told = describe_error(error, "reference.py")
+            memory = isinstance(error, (MemoryError, torch.OutOfMemoryError))
+            return {"failed": told | {"out_of_memory": memory}}, []
+
+    return run
+
+
+class _ReferenceWorker:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._calls: dict[int, tuple[list[Any], Golden]] = {}
+        self._timed: TimedCalls | None = None
+
+    def load(self, header: dict[str, Any], _: list[int]) -> Answer:
+        """Execute the source, construct the model, see whether the problem can be judged at all."""
+        self._device = torch.device(header["device"])
+        if self._device.type == "cuda":
+            torch.cuda.set_device(self._device)
+        try:
+            self._module = execute(header["source"], self._folder, "reference")
+            for name in ("Model", "get_inputs"):
+                if not hasattr(self._module, name):
+                    raise _Problem(f"the reference defines no {name}")
+            seed_everything(header["seed"])
+            arguments = self._module.get_init_inputs() if hasattr(self._module, "get_init_inputs") else []
+            tree, descriptors = pack(arguments)
+            seed_everything(header["seed"])
+            model = self._module.Model(**arguments) if isinstance(arguments, dict) else self._module.Model(*arguments)
+            self._reference = ReferenceModel(model.to(self._device))
+            self._initial = {name: t.clone() for name, t in model.state_dict().items()}
+            inputs = draw_inputs(self._module, header["seed"] + 1, "as_given", self._device)
+            if self._reference.is_random(inputs):
+                raise _Problem(
+                    "the reference is random (two runs on the same input differ, as with dropout in train mode): "
+                    "its output cannot be compared; call .eval() in its constructor or remove the randomness"
+                )
+        except _Problem:
+            raise
+        except Exception as error:
+            told = describe_error(error, "reference.py")
+            where = f" (line {told['line']})" if told["line"] else ""
+            raise _Problem(f"the reference fails: {told['kind']}: {told['message']}{where}") from error
+        reply: dict[str, Any] = {
+            "init": tree,
+            "state": describe_state(model),
+            "training": bool(model.training),
+            "input_bytes": sum(t.numel() * t.element_size() for t in tensors_of(inputs)),
+            "torch": torch.__version__,
+        }
+        if self._device.type == "cuda":
+            major, minor = torch.cuda.get_device_capability(self._device)
+            reply |= {"target": f"sm_{major}{minor}", "gpu": torch.cuda.get_device_name(self._device)}
+        return reply, descriptors
+
+    def weights(self, header: dict[str, Any], _: list[int]) -> Answer:
+        """Back to the values at construction, or new ones from a seed; the values go out by name."""
+        model = self._reference.model
+        model.load_state_dict(self._initial)
+        if header["seed"] is not None:
+            randomise(model, torch.Generator().manual_seed(header["seed"]))
+        wanted = set(header["names"])
+        named = [
+            *model.named_parameters(remove_duplicate=False),
+            *model.named_buffers(remove_duplicate=False),
+        ]
+        tree, descriptors = pack({name: tensor for name, tensor in named if name in wanted})
+        return {"state": tree}, descriptors
+
+    def inputs(self, header: dict[str, Any], _: list[int]) -> Answer:
+        """New inputs for call number ``call``, and their golden outputs."""
+        law = header["law"]
+        inputs, golden = self._drawn(header["seed"], law)
+        if law != "as_given" and (golden is None or not golden.all_finite):
+            # The law leaves the problem's domain (a logarithm of negative numbers): it would prove nothing.
+            law = "as_given"
+            inputs, golden = self._drawn(header["seed"], law)
+        assert golden is not None
+        self._keep(header["call"], inputs, golden)
+        return self._send_inputs(inputs, golden) | {"law": law}, self._descriptors
+
+    def _drawn(self, seed: int, law: str) -> tuple[list[Any], Golden | None]:
+        inputs = draw_inputs(self._module, seed, law, self._device)
+        model = self._reference.model
+        before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        try:
+            golden = self._reference.call(inputs)
+        except Exception:
+            if law == "as_given":
+                raise
+            golden = None
+        if law != "as_given" and (golden is None or not golden.all_finite):
+            model.load_state_dict(before)
+        return inputs, golden
+
+    def repeat(self, header: dict[str, Any], _: list[int]) -> Answer:
+        """The inputs of an earlier call again, under a new number."""
+        inputs, _golden = self._calls[header["of"]]
+        golden = self._reference.call(inputs)
+        self._keep(header["call"], inputs, golden)
+        return self._send_inputs(inputs, golden) | {"law": "repeated"}, self._descriptors
+
+    def _send_inputs(self, inputs: list[Any], golden: Golden) -> dict[str, Any]:
+        tree, self._descriptors = pack(inputs)
+        return {
+            "inputs": tree,
+            "inputs_mutated": golden.inputs_mutated,
+            "output_bytes": golden.output_bytes,
+            "finite": any(bool(torch.isfinite(t).any()) for t in tensors_of(golden.plain) if t.numel()),
+            "exact": golden.exact is not None,
+            "exact_error": self._reference.exact_error,
+        }
+
+    def _keep(self, call: int, inputs: list[Any], golden: Golden) -> None:
+        # The first and the two latest: what a replayed or overwritten output is recognised by.
+        self._calls = {number: kept for number, kept in self._calls.items() if number == 0 or number >= call - 1}
+        self._calls[call] = (inputs, golden)
+
+    def compare(self, header: dict[str, Any], descriptors: list[int]) -> Answer:
+        """Numbers for the outputs of call ``call``; also whether they rather equal those of an earlier call."""
+        tree, tolerances = header["outputs"], header["tolerances"]
+        _, golden = self._calls[header["call"]]
+        try:
+            outputs = _unpack_leniently(tree, descriptors, self._device)
+            leaves = compare(golden, tree, outputs, tolerances)
+            buffers = self._compare_buffers(header, descriptors)
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            return {"malformed": str(error)}, []
+        failed = any(leaf["kind"] != "values" or leaf["mismatched"] for leaf in leaves)
+        equals = []
+        if failed and all(leaf["kind"] == "values" for leaf in leaves):
+            for number, (_, earlier) in self._calls.items():
+                if number < header["call"]:
+                    others = compare(earlier, tree, outputs, tolerances)
+                    if all(leaf["kind"] == "values" and not leaf["mismatched"] for leaf in others):
+                        equals.append(number)
+        reply = {"leaves": leaves, "buffers": buffers, "equals_call": equals, "digest": digest(tensors_of(outputs))}
+        return reply, []
+
+    def _compare_buffers(self, header: dict[str, Any], descriptors: list[int]) -> list[dict[str, Any]]:
+        if header.get("buffers") is None:
+            return []
+        ours = {name: t for name, t in floating_buffers(self._reference.model).items() if name in header["names"]}
+        theirs = {key: item for key, item in header["buffers"]["items"]}
+        found: list[dict[str, Any]] = []
+        for name, tensor in ours.items():
+            item = theirs.get(header["names"][name])
+            if item is None:
+                continue
+            got = unpack(item, descriptors, self._device)
+            golden = Golden(tensor, None, False)
+            found += [leaf | {"path": f"buffer {name}"} for leaf in compare(golden, item, got, header["tolerances"])]
+        return found
+
+    def profile(self, header: dict[str, Any], _: list[int]) -> Answer:
+        inputs = draw_inputs(self._module, header["seed"], "as_given", self._device)
+        return {"profile": profile_call(self._reference.model, inputs, self._device)}, []
+
+    def time_setup(self, header: dict[str, Any], _: list[int]) -> Answer:
+        """Draw the sets of inputs that the timed calls use; they go out one by one, by ``time_setup`` with ``set``."""
+        if self._timed is None:
+            self._calls.clear()
+            self._timed = TimedCalls(self._reference.model, self._device)
+        inputs = draw_inputs(self._module, header["seed"], "as_given", self._device)
+        self._timed.add(inputs)
+        tree, descriptors = pack(inputs)
+        return {"inputs": tree}, descriptors
+
+    def time_round(self, header: dict[str, Any], _: list[int]) -> Answer:
+        assert self._timed is not None
+        return {"ms": self._timed.round(header["order"], tf32=header["tf32"])}, []
+
+    def time_batch(self, header: dict[str, Any], _: list[int]) -> Answer:
+        assert self._timed is not None
+        self._timed.batch(header["calls"])
+        return {}, []
+
+    def time_golden(self, header: dict[str, Any], _: list[int]) -> Answer:
+        """Golden outputs for what the candidate returned last in a round, as call ``call``."""
+        assert self._timed is not None
+        inputs = self._timed.contents_of(header["entry"])
+        self._keep(header["call"], inputs, self._reference.call(inputs))
+        return {}, []
+
+
+def _unpack_leniently(tree: Any, descriptors: Sequence[int], device: torch.device) -> Any:
+    """As ``unpack``, with ``None`` for leaves of a type that cannot be passed; they fail by their type later."""
+    kind = tree.get("t")
+    if kind in ("tuple", "list"):
+        return [_unpack_leniently(item, descriptors, device) for item in tree["items"]]
+    if kind == "dict":
+        return {str(key): _unpack_leniently(item, descriptors, device) for key, item in tree["items"]}
+    return None if kind == "other" else unpack(tree, descriptors, device)

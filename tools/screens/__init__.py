@@ -1,0 +1,1 @@
+"""Static rules that give leads, not verdicts."""
