@@ -50,7 +50,7 @@ _PLACE = re.compile(r"(?:/[^\s:()]+|\b[\w.-]+\.(?:cu|cuh|cpp|h|hpp|py))(?:[:(]\d
 def build_query(
     *,
     error_code: str = "",
-    error_lines: Iterable[str] = (),
+    errors: Iterable[str] = (),
     ops: Iterable[str] = (),
     bottleneck: str | None = None,
     technique: str = "",
@@ -60,14 +60,14 @@ def build_query(
 
     Args:
         error_code: For example ``cudaErrorIllegalAddress`` or the compiler's number.
-        error_lines: Messages of the compiler or the runtime; the first three are used, without file names.
+        errors: Messages of the compiler or the runtime; the first three are used, without file names.
         ops: Op names in any spelling, for example ``aten._softmax.default`` or ``softmax``.
         bottleneck: ``memory``, ``compute``, ``latency``, ``occupancy``, ``launch``, ``host``; or any other text.
         technique: What a sub-task wants to do.
         architecture: For example ``sm_90``.
     """
     parts = [error_code]
-    parts += [_PLACE.sub(" ", line) for line in list(error_lines)[:3]]
+    parts += [_PLACE.sub(" ", line) for line in list(errors)[:3]]
     if bottleneck:
         parts.append(BOTTLENECKS.get(bottleneck.lower().removesuffix("-bound"), bottleneck))
     names = list(dict.fromkeys(_OP_NAME.sub("", _OP_NAME.sub("", op)).strip("_") for op in ops))
@@ -96,7 +96,7 @@ def query_for_evaluation(evaluation: Evaluation, *, ops: Iterable[str] = (), bot
         if diagnostic.severity == "error"
     ]
     if errors:
-        return build_query(error_lines=errors)
+        return build_query(errors=errors)
     lines = [STATUSES.get(evaluation.status, ""), evaluation.message]
     # The ops of a candidate that crashed say little; those of one with wrong values say where to look.
-    return build_query(error_lines=lines, ops=ops if evaluation.status is Status.WRONG_VALUES else ())
+    return build_query(errors=lines, ops=ops if evaluation.status is Status.WRONG_VALUES else ())

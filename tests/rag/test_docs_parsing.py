@@ -85,8 +85,8 @@ def test_queries_from_evidence(notes_index: DocsIndex) -> None:
     assert first_page(build_query(ops=["aten.native_layer_norm.default"])) == "layer-norm.md"
     assert first_page(build_query(error_code="cudaErrorIllegalAddress")) in ("launch-errors.md", "vectorised-access.md")
     assert build_query() == ""
-    assert len(build_query(error_lines=["x" * 5000])) <= 600
-    assert "candidate.cu" not in build_query(error_lines=["/tmp/x/candidate.cu(12): error: identifier undefined"])
+    assert len(build_query(errors=["x" * 5000])) <= 600
+    assert "candidate.cu" not in build_query(errors=["/tmp/x/candidate.cu(12): error: identifier undefined"])
 
 
 def test_queries_from_evaluations(notes_index: DocsIndex) -> None:
