@@ -17,6 +17,7 @@ from stitchcuda.core.process import Completed, run_command
 from stitchcuda.core.records import Diagnostic, ExtensionBuild
 from stitchcuda.tools.build.commands import (
     CheckedSpec,
+    Emulator,
     Unit,
     build_cxx_command,
     build_link_command,
@@ -124,13 +125,12 @@ class Builder:
 
     def _compile(self, job: _Job, folder: Path) -> tuple[ExtensionBuild, bool]:
         """Fill ``folder``; also says whether the outcome is worth keeping."""
-        prelude, cuda_texts = "", job.spec.cuda_sources
-        if job.target == "cpu" and job.spec.cuda_sources:
-            rewritten = _rewrite(job.spec)
-            if isinstance(rewritten, Diagnostic):
-                return _failed(job.spec, job.target, [rewritten]), True
-            prelude, cuda_texts = rewritten
-        units = build_units(job.spec, cuda_texts, prelude)
+        if job.target == "cpu":
+            units = _rewritten_units(job.spec)
+            if isinstance(units, Diagnostic):
+                return _failed(job.spec, job.target, [units]), True
+        else:
+            units = build_units(job.spec, job.spec.cuda_sources, job.spec.cpp_sources)
         first = self._attempt(job, folder, units, facade=True)
         chosen, headers = first, "facade"
         if not first.ok and not first.stopped and curable(first.diagnostics):
@@ -182,14 +182,10 @@ class Builder:
         return _Attempt(True, text, parse_diagnostics(text, job.files()))
 
     def _host_command(self, job: _Job, unit: Unit, source: Path, output: Path, *, facade: bool) -> list[str]:
-        emulator_dir: Path | None = None
+        emulator = _emulator() if job.target == "cpu" else None
         pch: Path | None = None
-        if job.target == "cpu":
-            from stitchcuda.tools.emulator import include_dir
-
-            emulator_dir = include_dir()
-            if not facade:
-                pch = self._precompiled(job, is_cuda_source=unit.is_cuda)
+        if emulator is not None and not facade:
+            pch = self._precompiled(job, emulator, is_cuda_source=unit.is_cuda)
         return build_cxx_command(
             job.spec.name,
             job.checked,
@@ -199,13 +195,13 @@ class Builder:
             target=job.target,
             facade=facade,
             is_cuda_source=unit.is_cuda,
-            emulator_dir=emulator_dir,
+            emulator=emulator,
             pch=pch,
         )
 
-    def _precompiled(self, job: _Job, *, is_cuda_source: bool) -> Path | None:
+    def _precompiled(self, job: _Job, emulator: Emulator, *, is_cuda_source: bool) -> Path | None:
         """torch's own headers, precompiled once per set of flags; ``None`` when that did not work out."""
-        flags = pch_flags(job.checked, job.toolchain, is_cuda_source=is_cuda_source)
+        flags = pch_flags(job.checked, job.toolchain, emulator, is_cuda_source=is_cuda_source)
         identity = [*job.toolchain.identity().items(), *flags]
         digest = "pch-" + sha256_text(repr(identity))
 
@@ -225,19 +221,29 @@ class Builder:
         return run_command(command, timeout_s=job.left_s(), cwd=folder, cancel=self.cancel)
 
 
-def _rewrite(spec: ExtensionSpec) -> tuple[str, tuple[str, ...]] | Diagnostic:
-    """The CUDA sources for the emulator with their prelude, or why they cannot run there."""
+def _rewritten_units(spec: ExtensionSpec) -> tuple[Unit, ...] | Diagnostic:
+    """The sources for the emulator, or why they cannot run there."""
     from stitchcuda.tools.emulator import UnsupportedOnCpu, prelude, rewrite
 
     texts: list[str] = []
-    for source, name in zip(spec.cuda_sources, spec.shown_cuda_names(), strict=True):
+    sources = zip(
+        (*spec.cuda_sources, *spec.cpp_sources), (*spec.shown_cuda_names(), *spec.shown_cpp_names()), strict=True
+    )
+    for source, name in sources:
         try:
             texts.append(rewrite(source, name).text)
         except UnsupportedOnCpu as error:
             return Diagnostic(
                 severity="error", message=str(error), file=name, line=error.line, code="unsupported_on_cpu"
             )
-    return prelude().rstrip("\n") + "\n", tuple(texts)
+    device = len(spec.cuda_sources)
+    return build_units(spec, texts[:device], texts[device:], prelude())
+
+
+def _emulator() -> Emulator:
+    from stitchcuda.tools.emulator import compile_flags, include_dir
+
+    return Emulator(include_dir(), tuple(flag for flag in compile_flags() if not flag.startswith("-Wl,")))
 
 
 def _failed_attempt(completed: Completed, outputs: Sequence[str], job: _Job) -> _Attempt:

@@ -13,6 +13,7 @@ from stitchcuda.tools.build.toolchain import FACADE_CUDA_DIR, FACADE_DIR, STUB_D
 
 __all__ = [
     "CheckedSpec",
+    "Emulator",
     "Unit",
     "build_cxx_command",
     "build_link_command",
@@ -37,6 +38,14 @@ class CheckedSpec:
     """Why the spec cannot be built at all; empty when it can."""
     own_architecture: bool = False
     """The candidate asked for ``sm_90a`` or the like: wgmma and TMA exist only there."""
+
+
+@dataclass(frozen=True)
+class Emulator:
+    """What the ``cpu`` target's compile lines take from the emulator."""
+
+    include_dir: Path
+    flags: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -82,27 +91,30 @@ def _bindings(spec: ExtensionSpec) -> str:
     return f'#line 1 "functions"\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ {" ".join(lines)} }}\n'
 
 
-def build_units(spec: ExtensionSpec, cuda_texts: Sequence[str], prelude: str = "") -> tuple[Unit, ...]:
+def build_units(
+    spec: ExtensionSpec, cuda_texts: Sequence[str], cpp_texts: Sequence[str], prelude: str = ""
+) -> tuple[Unit, ...]:
     """The files to compile, with ``#line`` directives that keep the candidate's own line numbers.
 
     Args:
         cuda_texts: the CUDA sources, rewritten for the emulator or as they are.
-        prelude: include lines on top of each CUDA file (the emulator's).
+        cpp_texts: the same of the C++ sources.
+        prelude: include lines on top of each file (the emulator's).
     """
     cpp_names, cuda_names = spec.shown_cpp_names(), spec.shown_cuda_names()
     if not spec.inline:
         device = zip(cuda_texts, cuda_names, strict=True)
-        host = zip(spec.cpp_sources, cpp_names, strict=True)
+        host = zip(cpp_texts, cpp_names, strict=True)
         return (
             *(Unit(f"{i}_{name}.cu", prelude + _joined([text], [name]), True) for i, (text, name) in enumerate(device)),
-            *(Unit(f"{i}_{name}.cpp", _joined([text], [name]), False) for i, (text, name) in enumerate(host)),
+            *(Unit(f"{i}_{name}.cpp", prelude + _joined([text], [name]), False) for i, (text, name) in enumerate(host)),
         )
     units: list[Unit] = []
     if cuda_texts:
         head = prelude + "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\n"
         units.append(Unit("cuda.cu", head + _joined(cuda_texts, cuda_names), True))
-    if spec.cpp_sources or spec.functions:
-        body = "#include <torch/extension.h>\n" + _joined(spec.cpp_sources, cpp_names)
+    if cpp_texts or spec.functions:
+        body = prelude + "#include <torch/extension.h>\n" + _joined(cpp_texts, cpp_names)
         units.append(Unit("main.cpp", body + (_bindings(spec) if spec.functions else ""), False))
     return tuple(units)
 
@@ -130,17 +142,17 @@ def build_cxx_command(
     target: str,
     facade: bool,
     is_cuda_source: bool,
-    emulator_dir: Path | None = None,
+    emulator: Emulator | None = None,
     pch: Path | None = None,
 ) -> list[str]:
     """g++ for a ``.cpp``, or for a rewritten ``.cu`` on the emulator."""
     command = [toolchain.cxx, *_host_flags(checked, toolchain, is_cuda_source=is_cuda_source), *_defines(name)]
     if target == "cpu":
-        command += [EMULATOR_DEFINE, "-Wno-unknown-pragmas"]
+        assert emulator is not None
+        command += [EMULATOR_DEFINE, *emulator.flags]
         if pch is not None:
             command += ["-Winvalid-pch", "-include", str(pch)]
-        if emulator_dir is not None:
-            command += ["-I", str(emulator_dir)]
+        command += ["-I", str(emulator.include_dir)]
     if facade:
         command += ["-isystem", str(FACADE_DIR)]
     if target != "cpu":
@@ -157,10 +169,13 @@ def build_pch_command(toolchain: Toolchain, flags: Sequence[str], header: Path, 
     return [toolchain.cxx, *flags, *_torch_includes(toolchain), "-x", "c++-header", str(header), "-o", str(output)]
 
 
-def pch_flags(checked: CheckedSpec, toolchain: Toolchain, *, is_cuda_source: bool) -> list[str]:
+def pch_flags(checked: CheckedSpec, toolchain: Toolchain, emulator: Emulator, *, is_cuda_source: bool) -> list[str]:
     """The flags that a precompiled header depends on; a candidate's own defines are added after it."""
     flags = _host_flags(checked, toolchain, is_cuda_source=is_cuda_source)
-    return [flag for flag in flags if not flag.startswith(("-D", "-U", "-W", "-w"))] + [EMULATOR_DEFINE]
+    return [flag for flag in flags if not flag.startswith(("-D", "-U", "-W", "-w"))] + [
+        EMULATOR_DEFINE,
+        *emulator.flags,
+    ]
 
 
 def build_nvcc_command(

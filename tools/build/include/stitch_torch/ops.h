@@ -58,9 +58,6 @@ inline Sizes dense_like(const Tensor& like) {
 }
 inline Tensor make(IntArrayRef sizes, IntArrayRef strides, ScalarType type, Device where) {
   for (int64_t size : sizes) TORCH_CHECK(size >= 0, "Trying to create tensor with negative dimension ", size, ": ", sizes);
-#ifdef STITCHCUDA_EMULATOR
-  where = Device(DeviceType::CPU);
-#endif
   AtenTensorHandle handle = nullptr;
   // An index of -1 means the current device.
   STITCH_REQUIRE(aoti_torch_empty_strided(static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(),
@@ -338,11 +335,7 @@ inline Tensor Tensor::to(const TensorOptions& wanted, bool non_blocking, bool co
   return to(merged.device(), merged.dtype(), non_blocking, copy);
 }
 inline Tensor Tensor::cpu() const {
-#ifdef STITCHCUDA_EMULATOR
-  return to(device(), scalar_type(), false, true);
-#else
   return to(Device(DeviceType::CPU));
-#endif
 }
 template <class T>
 T Tensor::item() const {

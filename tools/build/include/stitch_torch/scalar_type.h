@@ -132,19 +132,22 @@ constexpr DeviceType kMeta = DeviceType::Meta;
 using DeviceIndex = int8_t;
 
 struct Device {
+#ifdef STITCHCUDA_EMULATOR
+  // There is host memory only, and it counts as the GPU's.
+  Device(DeviceType, DeviceIndex = -1) : type_(DeviceType::CPU), index_(-1) {}
+#else
   Device(DeviceType type, DeviceIndex index = -1) : type_(type), index_(index) {}
-  Device(const std::string& text) : type_(DeviceType::CPU), index_(-1) {
-    const size_t colon = text.find(':');
-    const std::string kind = text.substr(0, colon);
-    TORCH_CHECK(kind == "cpu" || kind == "cuda", "Invalid device string: '", text, "'");
-    type_ = kind == "cuda" ? DeviceType::CUDA : DeviceType::CPU;
-    if (colon != std::string::npos) index_ = static_cast<DeviceIndex>(std::stoi(text.substr(colon + 1)));
-  }
+#endif
+  Device(const std::string& text) : Device(type_of(text), index_of(text)) {}
   Device(const char* text) : Device(std::string(text)) {}
   DeviceType type() const { return type_; }
   DeviceIndex index() const { return index_; }
   bool has_index() const { return index_ >= 0; }
+#ifdef STITCHCUDA_EMULATOR
+  bool is_cuda() const { return true; }
+#else
   bool is_cuda() const { return type_ == DeviceType::CUDA; }
+#endif
   bool is_cpu() const { return type_ == DeviceType::CPU; }
   bool operator==(const Device& other) const { return type_ == other.type_ && index_ == other.index_; }
   bool operator!=(const Device& other) const { return !(*this == other); }
@@ -153,6 +156,15 @@ struct Device {
   }
 
  private:
+  static DeviceType type_of(const std::string& text) {
+    const std::string kind = text.substr(0, text.find(':'));
+    TORCH_CHECK(kind == "cpu" || kind == "cuda", "Invalid device string: '", text, "'");
+    return kind == "cuda" ? DeviceType::CUDA : DeviceType::CPU;
+  }
+  static DeviceIndex index_of(const std::string& text) {
+    const size_t colon = text.find(':');
+    return colon == std::string::npos ? DeviceIndex{-1} : static_cast<DeviceIndex>(std::stoi(text.substr(colon + 1)));
+  }
   DeviceType type_;
   DeviceIndex index_;
 };

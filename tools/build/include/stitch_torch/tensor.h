@@ -1,8 +1,7 @@
 // at::Tensor over a handle of torch's C interface.
 //
 // Only what code around kernels uses. Anything else is missing on purpose: the builder then compiles the
-// candidate against torch's own headers. On the emulator (STITCHCUDA_EMULATOR) every tensor lies in host memory
-// and says that it is on the GPU.
+// candidate against torch's own headers.
 #pragma once
 
 #include <utility>
@@ -103,14 +102,10 @@ class Tensor {
   ScalarType dtype() const { return scalar_type(); }
   bool is_floating_point() const { return isFloatingType(scalar_type()); }
   Device device() const {
-#ifdef STITCHCUDA_EMULATOR
-    return Device(DeviceType::CUDA, 0);
-#else
     int32_t type = 0, index = 0;
     STITCH_REQUIRE(aoti_torch_get_device_type(handle(), &type));
     STITCH_REQUIRE(aoti_torch_get_device_index(handle(), &index));
     return Device(static_cast<DeviceType>(type), static_cast<DeviceIndex>(index));
-#endif
   }
   DeviceIndex get_device() const { return device().index(); }
   bool is_cuda() const { return device().is_cuda(); }
