@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import typer
 
-from stitchcuda.cli import bench, doctor, evaluate, report, solve
+from stitchcuda.cli import bench, doctor, evaluate, rag, report, solve
 from stitchcuda.cli.output import INTERRUPTED, print_json, printed_objects
 
 __all__ = ["app", "main"]
@@ -30,6 +30,7 @@ app.command(name="eval")(evaluate.eval_command)
 app.command(name="doctor")(doctor.doctor_command)
 app.command(name="bench")(bench.bench_command)
 app.command(name="report")(report.report_command)
+app.add_typer(rag.app, name="rag")
 
 
 def _print_version(wanted: bool) -> None:
