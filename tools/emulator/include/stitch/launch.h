@@ -1,0 +1,160 @@
+// kernel<<<grid, block, shared, stream>>>(arguments), as the rewriter spells it:
+// stitch::launcher("kernel", line, [&](auto&... a) { kernel(a...); }).config(grid, block, shared, stream)(arguments)
+#pragma once
+#include "runtime.h"
+
+struct CUstream_st;
+typedef CUstream_st* cudaStream_t;
+
+namespace stitch {
+
+// Kernels that cudaFuncSetAttribute has allowed more than 48 KB of dynamic shared memory.
+struct Allowance {
+    const void* function;
+    const char* name;
+    std::size_t bytes;
+};
+STITCH_STATE Allowance allowances[256];
+STITCH_STATE unsigned allowance_count = 0;
+
+inline std::size_t allowed_dynamic_bytes(const char* name, const void* function) {
+    std::size_t bytes = static_shared_limit;
+    for (unsigned i = 0; i < allowance_count; ++i) {
+        const Allowance& allowance = allowances[i];
+        // A kernel reached through a variable on one of the two sides is matched by address if possible, else trusted.
+        const bool same_function = function != nullptr && allowance.function == function;
+        const bool same_name = allowance.name[0] == '*' ? function == nullptr : std::strcmp(allowance.name, name) == 0;
+        if ((same_function || same_name) && allowance.bytes > bytes) bytes = allowance.bytes;
+    }
+    return bytes;
+}
+
+inline cudaError_t fail(cudaError_t error) {
+    if (error != cudaSuccess) device.last_error = error;
+    return error;
+}
+
+inline cudaError_t check_launch(dim3 grid, dim3 block, std::size_t dynamic_bytes, const char* name, const void* function) {
+    const unsigned long long threads = 1ull * block.x * block.y * block.z;
+    if (threads == 0 || block.x > 1024 || block.y > 1024 || block.z > 64 || threads > max_threads) return cudaErrorInvalidConfiguration;
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return cudaErrorInvalidConfiguration;
+    if (grid.x > 0x7fffffffu || grid.y > 65535u || grid.z > 65535u) return cudaErrorInvalidConfiguration;
+    if (dynamic_bytes > allowed_dynamic_bytes(name, function)) return cudaErrorInvalidValue;
+    return cudaSuccess;
+}
+
+inline void set_block_shape(dim3 block) {
+    Device& d = device;
+    d.threads = block.x * block.y * block.z;
+    blockDim = block;
+    if (d.index_x == block.x && d.index_y == block.y && d.index_z == block.z) return;
+    unsigned thread = 0;
+    for (unsigned z = 0; z < block.z; ++z)
+        for (unsigned y = 0; y < block.y; ++y)
+            for (unsigned x = 0; x < block.x; ++x) d.index[thread++] = {x, y, z};
+    d.index_x = block.x;
+    d.index_y = block.y;
+    d.index_z = block.z;
+}
+
+struct LaunchLock {
+    LaunchLock() { pthread_mutex_lock(&launch_lock); }
+    ~LaunchLock() { pthread_mutex_unlock(&launch_lock); }
+    LaunchLock(const LaunchLock&) = delete;
+    LaunchLock& operator=(const LaunchLock&) = delete;
+};
+
+__attribute__((visibility("hidden"), noinline)) inline void run_grid(const char* name, int line, dim3 grid, dim3 block,
+                                                                     std::size_t dynamic_bytes, const void* function,
+                                                                     void (*run)(void*), void* functor) {
+    Device& d = device;
+    if (d.in_kernel) abandon(cudaErrorNotSupported, "a kernel launches a kernel (line %d)", line);
+    LaunchLock lock;
+    const cudaError_t error = check_launch(grid, block, dynamic_bytes, name, function);
+    if (error != cudaSuccess) {
+        fail(error);
+        return;
+    }
+    launch_total++;
+    d.kernel = name;
+    d.launch_line = line;
+    d.run = run;
+    d.functor = functor;
+    if (d.block_number == 0) {
+        d.block_number = reinterpret_cast<std::uintptr_t>(&d) << 16;
+        for (Warp& warp : d.warps) warp.meetings[0].mask = 0xffffffffu;
+    }
+    d.dynamic_used = dynamic_bytes;
+    std::memset(dynamic_shared_memory + dynamic_bytes, 0xff, canary_bytes);
+    set_block_shape(block);
+    gridDim = grid;
+    d.in_kernel = true;
+    for (unsigned z = 0; z < grid.z && !d.failed; ++z)
+        for (unsigned y = 0; y < grid.y && !d.failed; ++y)
+            for (unsigned x = 0; x < grid.x && !d.failed; ++x) {
+                blockIdx = {x, y, z};
+                run_block();
+            }
+    d.in_kernel = false;
+    if (!d.failed) return;
+    fail(d.failure);
+    reset_fibers();
+    for (Warp& warp : d.warps) warp.meetings[0].mask = 0xffffffffu;
+    if (d.thrown) {
+        std::exception_ptr thrown = d.thrown;
+        d.thrown = nullptr;
+        std::rethrow_exception(thrown);
+    }
+    throw CudaError("%s", d.message);
+}
+
+template <class Kernel>
+struct Configured {
+    const char* name;
+    int line;
+    const void* function;
+    Kernel kernel;
+    dim3 grid, block;
+    std::size_t dynamic_bytes;
+
+    template <class... Arguments>
+    void operator()(Arguments... arguments) {
+        auto call = [&] { kernel(arguments...); };
+        run_grid(name, line, grid, block, dynamic_bytes, function, run_threads<decltype(call)>, &call);
+    }
+};
+
+template <class Kernel>
+struct Launcher {
+    const char* name;
+    int line;
+    const void* function;
+    Kernel kernel;
+
+    Configured<Kernel> config(dim3 grid, dim3 block, std::size_t dynamic_bytes = 0, cudaStream_t = nullptr) {
+        return {name, line, function, kernel, grid, block, dynamic_bytes};
+    }
+};
+
+template <class Kernel>
+Launcher<Kernel> launcher(const char* name, int line, Kernel kernel) {
+    return {name, line, nullptr, kernel};
+}
+
+// The same for a kernel that is reached through a variable.
+template <class Kernel>
+Launcher<Kernel> launcher(const char* name, int line, const void* function, Kernel kernel) {
+    return {name, line, function, kernel};
+}
+
+}  // namespace stitch
+
+// How many kernels this shared object has really run.
+extern "C" __attribute__((weak, used, visibility("default"))) unsigned long long stitch_launch_count() { return stitch::launch_total; }
+
+// The text of an error that the host code has not picked up with cudaGetLastError(), or null. It is cleared.
+extern "C" __attribute__((weak, used, visibility("default"))) const char* stitch_take_error() {
+    const cudaError_t error = stitch::device.last_error;
+    stitch::device.last_error = cudaSuccess;
+    return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+}
