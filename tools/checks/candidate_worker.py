@@ -115,7 +115,7 @@ class _CandidateWorker:
 
     def state(self, header: dict[str, Any], descriptors: list[int]) -> Answer:
         """Values for parameters and buffers; ``names`` maps the sender's names to ours."""
-        ours = dict(self._model.named_parameters(remove_duplicate=False))
+        ours: dict[str, torch.Tensor] = dict(self._model.named_parameters(remove_duplicate=False))
         ours |= dict(self._model.named_buffers(remove_duplicate=False))
         values = unpack(header["state"], descriptors)
         with torch.no_grad():
@@ -139,7 +139,7 @@ class _CandidateWorker:
         if header["buffers"]:
             packed["buffers"] = floating_buffers(self._model)
         tree, attached = pack(packed)
-        parts = {key: item for key, item in tree["items"]}
+        parts = dict(tree["items"])
         self._held = outputs if header["hold"] else None
         pristine = unpack(header["inputs"], descriptors, "cpu")
         return {**parts, "launches": launches, "mutated": _differ(inputs, pristine)}, attached

@@ -64,7 +64,7 @@ def _walk(
                 yield from _walk(f"{path}[{i}]", item, deeper, tree["items"][i], got[i], tolerances)
         return
     if isinstance(plain, dict):
-        theirs = {key: item for key, item in tree["items"]} if kind == "dict" else None
+        theirs = dict(tree["items"]) if kind == "dict" else None
         if theirs is None or set(theirs) != {str(key) for key in plain}:
             yield _structure(path, f"a dict with keys {sorted(map(str, plain))}", _say(tree))
         else:
@@ -120,7 +120,7 @@ def _values(plain: torch.Tensor, exact: Any, got: torch.Tensor, tolerances: dict
     floor = tolerances["own_error_factor"] * own_error if usable else 0.0
     max_abs = max_rel = 0.0
     mismatched = nonfinite = 0
-    for ours, truth, theirs in zip(*(t.split(_CHUNK) for t in flat), strict=True):
+    for ours, truth, theirs in zip(*(torch.split(t, _CHUNK) for t in flat), strict=True):
         truth, theirs, ours = truth.double(), theirs.double(), ours.double()
         truth = torch.where(torch.isfinite(truth), truth, ours)
         error = (theirs - truth).abs()
@@ -151,7 +151,7 @@ def _values(plain: torch.Tensor, exact: Any, got: torch.Tensor, tolerances: dict
 def _scale(plain: torch.Tensor, wide: torch.Tensor) -> tuple[float, float]:
     """RMS of the golden, and the reference's own largest error against float64; finite elements only."""
     squares, count, own = 0.0, 0, 0.0
-    for ours, truth in zip(plain.split(_CHUNK), wide.split(_CHUNK), strict=True):
+    for ours, truth in zip(torch.split(plain, _CHUNK), torch.split(wide, _CHUNK), strict=True):
         ours, truth = ours.double(), truth.double()
         finite = torch.isfinite(ours) & torch.isfinite(truth)
         if not bool(finite.any()):
@@ -172,7 +172,7 @@ def digest(tensors: Sequence[torch.Tensor]) -> str:
     for tensor in tensors:
         data = tensor.contiguous().reshape(-1).view(torch.uint8)
         total = 0
-        for piece in data.split(_CHUNK):
+        for piece in torch.split(data, _CHUNK):
             weights = torch.arange(piece.numel(), device=piece.device, dtype=torch.int64) % 251 + 1
             total = (total * 31 + int((piece.long() * weights).sum())) % (1 << 61)
         parts.append(f"{list(tensor.shape)}:{total:x}")

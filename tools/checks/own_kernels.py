@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch._C._autograd import DeviceType
 
 __all__ = ["LaunchCounter", "kernel_base_name"]
 
@@ -46,7 +47,7 @@ class LaunchCounter:
         with torch.profiler.profile(activities=kinds) as profiler:
             result = function()
             torch.cuda.synchronize(self._device)
-        ran = (e.name for e in profiler.events() if e.device_type == torch.autograd.DeviceType.CUDA)
+        ran = (e.name for e in profiler.events() if e.device_type == DeviceType.CUDA)
         return result, count_own(ran, self._names)
 
     def _count(self) -> int:

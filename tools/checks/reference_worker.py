@@ -199,7 +199,7 @@ class _ReferenceWorker:
         if header.get("buffers") is None:
             return []
         ours = {name: t for name, t in floating_buffers(self._reference.model).items() if name in header["names"]}
-        theirs = {key: item for key, item in header["buffers"]["items"]}
+        theirs = dict(header["buffers"]["items"])
         found: list[dict[str, Any]] = []
         for name, tensor in ours.items():
             item = theirs.get(header["names"][name])

@@ -11,25 +11,19 @@ from stitchcuda.core.records import OutputCheck, Status
 
 __all__ = ["TOLERANCES", "first_failure", "judge_leaf"]
 
+# 1e-4 of the golden's RMS lets float32 kernels sum in any order (and 3xTF32), and fails TF32 (~4e-4 RMS,
+# 2e-3 at the worst element) and bf16. The 16-bit types get two of their own roundings.
+_BY_DTYPE = {
+    "float64": 1e-9,
+    "float32": 1e-4,
+    "float16": 2e-3,
+    "bfloat16": 1.6e-2,
+    "complex64": 1e-4,
+    "complex128": 1e-9,
+}
 TOLERANCES: dict[str, Any] = {
-    # 1e-4 of the golden's RMS lets float32 kernels sum in any order (and 3xTF32), and fails TF32 (~4e-4 RMS,
-    # 2e-3 at the worst element) and bf16. The 16-bit types get two of their own roundings.
-    "rtol": {
-        "float64": 1e-9,
-        "float32": 1e-4,
-        "float16": 2e-3,
-        "bfloat16": 1.6e-2,
-        "complex64": 1e-4,
-        "complex128": 1e-9,
-    },
-    "atol_rms": {
-        "float64": 1e-9,
-        "float32": 1e-4,
-        "float16": 2e-3,
-        "bfloat16": 1.6e-2,
-        "complex64": 1e-4,
-        "complex128": 1e-9,
-    },
+    "rtol": _BY_DTYPE,
+    "atol_rms": _BY_DTYPE,
     # An error up to four times the reference's own worst one (against float64) is as good as the reference.
     "own_error_factor": 4.0,
 }

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._C._autograd import DeviceType
 
 __all__ = ["profile_call"]
 
@@ -40,7 +41,7 @@ def profile_call(model: Callable[..., Any], inputs: list[Any], device: torch.dev
     kernels: dict[str, list[float]] = defaultdict(list)
     spans: list[tuple[float, float]] = []
     for event in profiler.events():
-        if event.device_type == torch.autograd.DeviceType.CUDA:
+        if event.device_type == DeviceType.CUDA:
             kernels[event.name].append(event.time_range.elapsed_us() / 1e3)
             spans.append((event.time_range.start, event.time_range.end))
     rows = [(name, len(times), sum(times)) for name, times in kernels.items()]

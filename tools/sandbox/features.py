@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 __all__ = ["sandbox_features"]
 
@@ -19,7 +20,9 @@ def sandbox_features() -> dict[str, bool]:
     """
     command = [sys.executable, "-I", "-S", "-c", _PROBE, str(Path(__file__).with_name("kernel.py"))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
-    found = json.loads(done.stdout) if done.returncode == 0 and done.stdout else {"names": [], "hidden": False}
+    found: dict[str, Any] = (
+        json.loads(done.stdout) if done.returncode == 0 and done.stdout else {"names": [], "hidden": False}
+    )
     names: list[str] = found["names"]
     return {
         "private_folder": True,

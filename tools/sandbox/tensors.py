@@ -140,7 +140,7 @@ class Packer:
                 staging = _pinned(piece.numel())
                 staging.copy_(piece)
                 piece = staging
-            view = memoryview(piece.numpy())
+            view = memoryview(piece.numpy().data)
             while view:
                 written = os.pwrite(file, view, offset)
                 view, offset = view[written:], offset + written

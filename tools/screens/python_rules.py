@@ -139,7 +139,7 @@ def _hostile_call(node: ast.Call, aliases: dict[str, str], line: int | None) -> 
     elif name == "__import__" and text.partition(".")[0] in _HOSTILE_IMPORTS:
         yield _block(_HOSTILE_IMPORTS[text.partition(".")[0]], f"imports {text}", line)
     elif name == "setattr" and first is not None and len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
-        target = f"{_dotted(first, aliases)}.{node.args[1].value}"
+        target = f"{_dotted(first, aliases)}.{node.args[1].value!s}"
         if target in _PROTECTED:
             yield _block("harness_tamper", f"replaces {target}", line)
 

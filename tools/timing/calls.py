@@ -16,7 +16,7 @@ from stitchcuda.tools.checks.inputs import map_tensors, tensors_of
 __all__ = ["TimedCalls"]
 
 # The events are fetched now, before a candidate could have replaced them on torch.cuda.
-_Event = torch.cuda.Event
+_Event: Any = torch.cuda.Event
 _synchronize = torch.cuda.synchronize
 
 _FLUSH_L2_SIZES = 2.0

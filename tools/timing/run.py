@@ -101,8 +101,9 @@ def _round(reference: ReferenceSession, candidate: CandidateSession, side: str, 
         reply, attached = candidate.ask("time_round", order=order)
     close_all(attached)
     times = reply.get("ms")
-    sound = isinstance(times, list) and len(times) == len(order)
-    if not sound or not all(isinstance(ms, float) and ms > 0 for ms in times):
+    if not isinstance(times, list) or len(times) != len(order):
+        raise CandidateFailed(Status.CHEATING, "timing_disagreement", f"{side} reported a wrong number of times")
+    if not all(isinstance(ms, float) and ms > 0 for ms in times):
         raise CandidateFailed(Status.CHEATING, "timing_disagreement", f"{side} reported impossible times")
     return [float(ms) for ms in times]
 
