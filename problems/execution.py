@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from stitchcuda.core.errors import ProblemError, one_line
 from stitchcuda.problems.parsing import check_source
+from stitchcuda.problems.recurrent import recurrent_in_one_step
 
 if TYPE_CHECKING:
     import torch
@@ -62,7 +63,7 @@ def fake_tensors(mode: FakeTensorMode) -> Iterator[None]:
     log = logging.getLogger("torch._subclasses.fake_tensor")
     disabled, log.disabled = log.disabled, True
     try:
-        with quiet(), mode:
+        with quiet(), mode, recurrent_in_one_step():
             yield
     finally:
         log.disabled = disabled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import pytest
 
@@ -91,6 +92,37 @@ def test_constructors_that_need_values():
         "super().__init__()", "super().__init__(); self.rates = [r.item() for r in torch.linspace(0, 1, 3)]"
     )
     assert describe(source)["output"]["shape"] == [5, 16]
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("layer", ["GRU", "RNN", "LSTM"])
+def test_long_recurrent_layers_are_described_at_once(layer, bidirectional, batch_first):
+    source = (
+        "import torch\n"
+        "class Model(torch.nn.Module):\n"
+        "    def __init__(self, *sizes):\n"
+        "        super().__init__()\n"
+        f"        options = dict(bidirectional={bidirectional}, batch_first={batch_first})\n"
+        f"        self.layer = torch.nn.{layer}(*sizes, **options)\n"
+        "    def forward(self, x):\n"
+        "        return self.layer(x)\n"
+        "def get_inputs():\n"
+        "    return [torch.rand(SHAPE)]\n"
+        "def get_init_inputs():\n"
+        "    return [8, 12, 2]\n"
+    )
+    namespace: dict = {}
+    exec(source.replace("SHAPE", "5, 3, 8"), namespace)
+    output, state = namespace["Model"](8, 12, 2)(*namespace["get_inputs"]())
+    small = describe(source.replace("SHAPE", "5, 3, 8"))["output"]["items"]
+    assert (small[0]["shape"], small[0]["stride"]) == (list(output.shape), list(output.stride()))
+    last, told = (state[0], small[1]["items"][0]) if layer == "LSTM" else (state, small[1])
+    assert told["shape"] == list(last.shape)
+
+    started = time.perf_counter()
+    assert describe(source.replace("SHAPE", "5000, 3000, 8"))["output"]["items"][0]["shape"][:2] == [5000, 3000]
+    assert time.perf_counter() - started < 5
 
 
 def test_numpy_inputs():
