@@ -7,14 +7,18 @@ gives the same text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
+from functools import partial
 
 from stitchcuda.codegen.emit_body import Kernel
 from stitchcuda.codegen.emit_elementwise import elementwise_kernel
 from stitchcuda.codegen.emit_rows import row_kernel
 from stitchcuda.codegen.forward import ForwardWriter, SizeConflict
 from stitchcuda.codegen.groups import Group, groups_of, left_over
+from stitchcuda.codegen.ops import HELPERS
 from stitchcuda.codegen.preamble import preamble
 from stitchcuda.codegen.program import Program, prepare
 from stitchcuda.codegen.reference import with_new_forward
@@ -129,16 +133,37 @@ def _write(workspace: Workspace, groups: list[Group], choices: Mapping[str, str]
         schedule = parse_schedule(choices[group.id]) if group.id in choices else default_schedule(group)
         write = elementwise_kernel if group.kind == "elementwise" else row_kernel
         kernels.append(write(workspace.program, group, schedule, writer.scalar))
+    kernels = _shared(kernels)
     body = writer.write(groups, kernels)
     model = with_new_forward(workspace.source, body)
     return _header(workspace, groups, kernels) + "\n\n" + model
+
+
+def _shared(kernels: list[Kernel]) -> list[Kernel]:
+    """Kernels with final names: equal text gets one name, different text different ones."""
+    final: dict[str, str] = {}
+    renamed = []
+    for kernel in kernels:
+        if kernel.cuda not in final:
+            name, number = kernel.name, 2
+            while name in final.values():
+                name, number = f"{kernel.name}_{number}", number + 1
+            final[kernel.cuda] = name
+        name = final[kernel.cuda]
+        pattern = re.compile(rf"\b(launch_)?{kernel.name}(_kernel)?\b")
+        replace = partial(pattern.sub, lambda found, name=name: (found[1] or "") + name + (found[2] or ""))
+        renamed.append(
+            replace_fields(kernel, name=name, cuda=replace(kernel.cuda), declaration=replace(kernel.declaration))
+        )
+    return renamed
 
 
 def _header(workspace: Workspace, groups: list[Group], kernels: list[Kernel]) -> str:
     left = workspace.left_over([group.id for group in groups])
     lines = ['"""The reference with its memory-bound parts fused into own CUDA kernels.', ""]
     for group, kernel in zip(groups, kernels, strict=True):
-        lines.append(f"{kernel.name}: {group.title}")
+        lines.append(f"{group.id}: {group.title}, in {kernel.name}")
+    unique = list({kernel.name: kernel for kernel in kernels}.values())
     if left:
         lines += ["", "Left to PyTorch:", *[f"- {line}" for line in left]]
     if workspace.conflict:
@@ -147,9 +172,6 @@ def _header(workspace: Workspace, groups: list[Group], kernels: list[Kernel]) ->
     if not kernels:
         return "\n".join(lines)
     specs = workspace.program.specs()
-    helpers: dict[str, str] = {}
-    from stitchcuda.codegen.ops import HELPERS
-
     used = {name for kernel in kernels for name in kernel.helpers}
     helpers = {name: HELPERS[name] for name in HELPERS if name in used}
     common = preamble(
@@ -158,10 +180,13 @@ def _header(workspace: Workspace, groups: list[Group], kernels: list[Kernel]) ->
         states={state for kernel in kernels for state in kernel.states},
         chains=any(kernel.chain for kernel in kernels),
     )
-    cuda = common + "\n" + "\n".join(kernel.cuda for kernel in kernels)
-    cpp = "\n".join(["#include <torch/extension.h>", "#include <vector>", "", *[k.declaration for k in kernels]]) + "\n"
+    cuda = common + "\n" + "\n".join(kernel.comment + "\n" + kernel.cuda for kernel in unique)
+    cpp = (
+        "\n".join(["#include <torch/extension.h>", "#include <vector>", "", *[kernel.declaration for kernel in unique]])
+        + "\n"
+    )
     digest = sha256_text(cuda + cpp)[:12]
-    functions = ", ".join(f'"{kernel.name}"' for kernel in kernels)
+    functions = ", ".join(f'"{kernel.name}"' for kernel in unique)
     lines += [
         "from torch.utils.cpp_extension import load_inline",
         "",

@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from stitchcuda.codegen.groups import Group
 from stitchcuda.codegen.ops import HELPERS, STORAGE, c_type, expression, literal, operands, rule_of
 from stitchcuda.codegen.program import Program
 from stitchcuda.codegen.trace import Arg, Node, Ref
 
-__all__ = ["TORCH_TYPES", "Body", "Kernel", "Scalar", "ScalarSource", "identifier"]
+__all__ = ["TORCH_TYPES", "Body", "Kernel", "Scalar", "ScalarSource", "identifier", "indented", "working_name"]
 
 TORCH_TYPES = {
     "float32": "at::kFloat",
@@ -44,6 +45,8 @@ class Kernel:
 
     group_id: str
     name: str
+    """Its working name; equal kernels of several groups become one function."""
+    comment: str
     cuda: str
     declaration: str
     inputs: tuple[str, ...]
@@ -59,11 +62,50 @@ def identifier(name: str) -> str:
     return re.sub(r"\W", "_", name)
 
 
+# Words that a host function uses itself, and C++ words that may occur as Python names.
+_TAKEN = frozenset(
+    "shape rows length outer layout guard vectors kept_shape outer_shape d stride i j k at row scratch new default"
+    " template this union register switch operator delete const float int long short double signed unsigned char"
+    " auto and or not xor private public protected static struct using namespace typename void volatile".split()
+)
+
+
+def local_names(program: Program, group: Group) -> dict[str, str]:
+    """Short names for a group's tensors that do not depend on where in the program it stands.
+
+    Groups that do the same then have the same text, and share one kernel.
+    """
+    nodes = {node.name: node for node in program.nodes}
+    names: dict[str, str] = {}
+    taken = set(_TAKEN)
+    for name in [*group.inputs, *group.ops]:
+        node = nodes[name]
+        if node.kind == "op":
+            base = node.op.strip("_") if name in group.ops else "x"
+        else:
+            base = identifier(node.target.split(".")[-1]) if node.kind != "constant" else "constant"
+        base = f"x{base}" if base[:1].isdigit() or not base else base
+        short, number = base, 2
+        while short in taken:
+            short, number = f"{base}_{number}", number + 1
+        taken.add(short)
+        names[name] = short
+    return names
+
+
+def working_name(group: Group) -> str:
+    """For example ``fused_mul_leaky_relu``."""
+    kinds = [identifier(kind) for kind in group.op_kinds]
+    more = f"_and_{len(kinds) - 4}_more" if len(kinds) > 4 else ""
+    return "fused_" + "_".join(kinds[:4]) + more
+
+
 @dataclass
 class Body:
     """Writes ops as C++ statements and collects what they use."""
 
     program: Program
+    group: Group
     scalar_source: ScalarSource
     scalars: dict[str, Scalar] = field(default_factory=dict)
     helpers: set[str] = field(default_factory=set)
@@ -71,6 +113,10 @@ class Body:
     def __post_init__(self) -> None:
         self.nodes = {node.name: node for node in self.program.nodes}
         self.specs = self.program.specs()
+        self.locals = local_names(self.program, self.group)
+
+    def local(self, name: str) -> str:
+        return self.locals[name]
 
     def helper(self, *names: str) -> None:
         self.helpers.update(name for name in names if name)
@@ -86,7 +132,7 @@ class Body:
         python = self.scalar_source(node, parameter, value)
         if python is None:
             return literal(value, kind)
-        name = f"s_{identifier(node.name)}_{parameter}"
+        name = f"s_{self.local(node.name)}_{parameter}"
         self.scalars[name] = Scalar(name, kind, python)
         return name
 
@@ -102,13 +148,13 @@ class Body:
         names: dict[str, tuple[str, str]] = {}
         for operand in operands(node, rule):
             if isinstance(operand.value, Ref):
-                names[operand.name] = (f"v_{identifier(operand.value.node)}", self.ctype(operand.value.node))
+                names[operand.name] = (f"v_{self.local(operand.value.node)}", self.ctype(operand.value.node))
         tensor_kinds = [kind for _, kind in names.values()]
         for operand in operands(node, rule):
             if not isinstance(operand.value, Ref):
                 kind = target if rule.result != "bool" else _common(tensor_kinds, operand.value)
                 names[operand.name] = (self.number(node, operand.name, operand.value, kind), kind)
-        line = f"const {target} v_{identifier(name)} = {expression(node, rule, names)};"
+        line = f"const {target} v_{self.local(name)} = {expression(node, rule, names)};"
         return line
 
     def helper_code(self) -> dict[str, str]:

@@ -6,7 +6,7 @@ Same-shape contiguous operands collapse to one dimension; broadcast and strided 
 
 from __future__ import annotations
 
-from stitchcuda.codegen.emit_body import TORCH_TYPES, Body, Kernel, ScalarSource, identifier, indented
+from stitchcuda.codegen.emit_body import TORCH_TYPES, Body, Kernel, ScalarSource, indented, working_name
 from stitchcuda.codegen.groups import Group
 from stitchcuda.codegen.program import Program
 from stitchcuda.codegen.schedule import Schedule
@@ -16,17 +16,17 @@ __all__ = ["elementwise_kernel"]
 
 def elementwise_kernel(program: Program, group: Group, schedule: Schedule, scalar_source: ScalarSource) -> Kernel:
     """Write the kernel and the host function of an elementwise group."""
-    body = Body(program, scalar_source)
-    name = f"{group.id}_" + "_".join(identifier(kind) for kind in group.op_kinds[:3])
+    body = Body(program, group, scalar_source)
+    name = working_name(group)
     tensors = [*group.inputs, *group.outputs]
     count = len(tensors)
     statements = [body.statement(op) for op in group.ops]
-    loads = [f"const {body.ctype(x)} v_{identifier(x)} = value_of(pack_{identifier(x)}.at[k]);" for x in group.inputs]
-    puts = [f"put(pack_{identifier(x)}.at[k], v_{identifier(x)});" for x in group.outputs]
+    loads = [f"const {body.ctype(x)} v_{body.local(x)} = value_of(pack_{body.local(x)}.at[k]);" for x in group.inputs]
+    puts = [f"put(pack_{body.local(x)}.at[k], v_{body.local(x)});" for x in group.outputs]
     scalars = tuple(body.scalars.values())
 
-    parameters = [f"const {body.storage(x)}* __restrict__ in_{identifier(x)}" for x in group.inputs]
-    parameters += [f"{body.storage(x)}* __restrict__ out_{identifier(x)}" for x in group.outputs]
+    parameters = [f"const {body.storage(x)}* __restrict__ in_{body.local(x)}" for x in group.inputs]
+    parameters += [f"{body.storage(x)}* __restrict__ out_{body.local(x)}" for x in group.outputs]
     parameters += [f"{scalar.kind} {scalar.name}" for scalar in scalars]
     parameters += [f"Layout<{count}> layout", "index_t vectors"]
 
@@ -41,27 +41,32 @@ def elementwise_kernel(program: Program, group: Group, schedule: Schedule, scala
     ]
     for n, x in enumerate(group.inputs):
         lines.append(
-            f"    const Pack<{body.storage(x)}, VEC> pack_{identifier(x)} ="
-            f" load<VEC>(in_{identifier(x)} + at[{n}], layout.steps[{n}]);"
+            f"    const Pack<{body.storage(x)}, VEC> pack_{body.local(x)} ="
+            f" load<VEC>(in_{body.local(x)} + at[{n}], layout.steps[{n}]);"
         )
-    lines += [f"    Pack<{body.storage(x)}, VEC> pack_{identifier(x)};" for x in group.outputs]
+    lines += [f"    Pack<{body.storage(x)}, VEC> pack_{body.local(x)};" for x in group.outputs]
     lines += ["#pragma unroll", "    for (int k = 0; k < VEC; ++k) {"]
     lines.append(indented([*loads, *statements, *puts], 3))
     lines.append("    }")
     for n, x in enumerate(group.outputs, len(group.inputs)):
-        lines.append(f"    store<VEC>(out_{identifier(x)} + at[{n}], pack_{identifier(x)});")
+        lines.append(f"    store<VEC>(out_{body.local(x)} + at[{n}], pack_{body.local(x)});")
     lines += ["  }", "}", ""]
 
     comment = [
-        f"// {name}: {' -> '.join(group.op_kinds)}",
+        f"// {' -> '.join(group.op_kinds)}",
         f"// One pass over {group.output_shapes[-1]}: {len(group.inputs)} tensor(s) read, {len(group.outputs)} written."
-        + (f" As separate ops: {group.bytes_before / group.bytes_after:.1f}x the memory traffic." if group.saved_bytes else ""),
+        + (
+            f" As separate ops: {group.bytes_before / group.bytes_after:.1f}x the memory traffic."
+            if group.saved_bytes
+            else ""
+        ),
     ]
     host, declaration = _host(body, group, schedule, name)
     return Kernel(
         group_id=group.id,
         name=name,
-        cuda="\n".join([*comment, *lines]) + host,
+        comment="\n".join(comment),
+        cuda="\n".join(lines) + "\n" + host,
         declaration=declaration,
         inputs=group.inputs,
         outputs=group.outputs,
@@ -74,17 +79,17 @@ def _host(body: Body, group: Group, schedule: Schedule, name: str) -> tuple[str,
     scalars = list(body.scalars.values())
     tensors = [*group.inputs, *group.outputs]
     count = len(tensors)
-    names = [identifier(x) for x in group.inputs]
+    names = [body.local(x) for x in group.inputs]
     arguments = [f"const torch::Tensor& {x}" for x in names]
     arguments += [f"{'double' if scalar.kind == 'float' else 'int64_t'} {scalar.name}" for scalar in scalars]
     single = len(group.outputs) == 1
     result = "torch::Tensor" if single else "std::vector<torch::Tensor>"
     declaration = f"{result} {name}({', '.join(arguments)});"
 
-    pointers = [f"static_cast<const {body.storage(x)}*>({identifier(x)}.data_ptr())" for x in group.inputs]
-    pointers += [f"static_cast<{body.storage(x)}*>(out_{identifier(x)}.data_ptr())" for x in group.outputs]
+    pointers = [f"static_cast<const {body.storage(x)}*>({body.local(x)}.data_ptr())" for x in group.inputs]
+    pointers += [f"static_cast<{body.storage(x)}*>(out_{body.local(x)}.data_ptr())" for x in group.outputs]
     passed = pointers + [f"static_cast<{scalar.kind}>({scalar.name})" for scalar in scalars]
-    locals_ = [f"{identifier(x)}" for x in group.inputs] + [f"out_{identifier(x)}" for x in group.outputs]
+    locals_ = [f"{body.local(x)}" for x in group.inputs] + [f"out_{body.local(x)}" for x in group.outputs]
     launch_parameters = [f"const torch::Tensor& {x}" for x in locals_]
     launch_parameters += [f"{'double' if scalar.kind == 'float' else 'int64_t'} {scalar.name}" for scalar in scalars]
     launch_arguments = ", ".join([*locals_, *[scalar.name for scalar in scalars]])
@@ -111,8 +116,8 @@ def _host(body: Body, group: Group, schedule: Schedule, name: str) -> tuple[str,
     ]
     for x in group.outputs:
         kind = TORCH_TYPES[body.specs[x].dtype]
-        lines.append(f"  torch::Tensor out_{identifier(x)} = torch::empty(shape, {names[0]}.options().dtype({kind}));")
-    returned = f"out_{identifier(group.outputs[0])}" if single else "{" + ", ".join(locals_[len(names) :]) + "}"
+        lines.append(f"  torch::Tensor out_{body.local(x)} = torch::empty(shape, {names[0]}.options().dtype({kind}));")
+    returned = f"out_{body.local(group.outputs[0])}" if single else "{" + ", ".join(locals_[len(names) :]) + "}"
     everything = ", ".join(f"&{x}" for x in locals_)
     zeros = ", ".join("0" for _ in tensors)
     lines += [

@@ -8,7 +8,7 @@ a short row finds in the cache.
 
 from __future__ import annotations
 
-from stitchcuda.codegen.emit_body import TORCH_TYPES, Body, Kernel, Scalar, ScalarSource, identifier, indented
+from stitchcuda.codegen.emit_body import TORCH_TYPES, Body, Kernel, Scalar, ScalarSource, indented, working_name
 from stitchcuda.codegen.groups import Group
 from stitchcuda.codegen.ops import operands, rule_of
 from stitchcuda.codegen.program import Program
@@ -43,10 +43,10 @@ def row_kernel(program: Program, group: Group, schedule: Schedule, scalar_source
 
 class _RowWriter:
     def __init__(self, program: Program, group: Group, schedule: Schedule, scalar_source: ScalarSource) -> None:
-        self.body = Body(program, scalar_source)
+        self.body = Body(program, group, scalar_source)
         self.group = group
         self.schedule = schedule
-        self.name = f"{group.id}_" + "_".join(identifier(kind) for kind in group.op_kinds[:3])
+        self.name = working_name(group)
         self.members = set(group.ops)
         self.reductions: dict[str, Reduction] = {}
         for op in group.ops:
@@ -118,12 +118,12 @@ class _RowWriter:
         return loads
 
     def _row_load(self, name: str) -> str:
-        short = identifier(name)
+        short = self.body.local(name)
         return f"const {self.body.ctype(name)} v_{short} = value_of(row_{short}[0]);"
 
     def _finish(self, op: str) -> list[str]:
         """Row values of a reduction from its combined state."""
-        reduction, short = self.reductions[op], identifier(op)
+        reduction, short = self.reductions[op], self.body.local(op)
         state = f"state_{short}"
         lines = [f"{state} = reduce_row({state}, scratch);"]
         value = {
@@ -160,8 +160,8 @@ class _RowWriter:
         """The element of a whole-row reduction, or an elementwise op."""
         if op not in self.reductions:
             return self.body.statement(op)
-        reduction, short = self.reductions[op], identifier(op)
-        source, state = f"v_{identifier(reduction.source)}", f"state_{short}"
+        reduction, short = self.reductions[op], self.body.local(op)
+        source, state = f"v_{self.body.local(reduction.source)}", f"state_{short}"
         code = {
             "softmax": f"expf({source} - {state}.maximum) * scale_{short}",
             "log_softmax": f"{source} - shift_{short}",
@@ -169,16 +169,16 @@ class _RowWriter:
             "rms_norm": f"{source} * scale_{short}",
         }[reduction.kind]
         if reduction.weight:
-            code = f"{code} * v_{identifier(reduction.weight)}"
+            code = f"{code} * v_{self.body.local(reduction.weight)}"
         if reduction.bias:
-            code = f"{code} + v_{identifier(reduction.bias)}"
+            code = f"{code} + v_{self.body.local(reduction.bias)}"
         return f"const float v_{short} = {code};"
 
     def _accumulate(self, op: str) -> str:
-        source = f"v_{identifier(self.reductions[op].source)}"
+        source = f"v_{self.body.local(self.reductions[op].source)}"
         kind = self.reductions[op].kind
         value = {"norm1": f"fabsf({source})", "norm2": f"{source} * {source}", "rms_norm": f"{source} * {source}"}
-        return f"state_{identifier(op)}.add({value.get(kind, source)});"
+        return f"state_{self.body.local(op)}.add({value.get(kind, source)});"
 
     def _pass(self, level: int) -> list[str]:
         """One walk over the row: reductions whose input is known, and outputs that are."""
@@ -198,24 +198,25 @@ class _RowWriter:
         loads = [name for name in self.group.inputs if name in needed]
         lines = ["for (long long j = threadIdx.x * VEC; j < length; j += blockDim.x * VEC) {"]
         for name in loads:
-            short, n = identifier(name), self.group.inputs.index(name)
+            short, n = self.body.local(name), self.group.inputs.index(name)
             lines.append(
                 f"  const Pack<{self.body.storage(name)}, VEC> pack_{short} ="
                 f" load<VEC>(row_{short} + j * layout.steps[{n}], layout.steps[{n}]);"
             )
-        lines += [f"  Pack<{self.body.storage(name)}, VEC> pack_{identifier(name)};" for name in writes]
+        lines += [f"  Pack<{self.body.storage(name)}, VEC> pack_{self.body.local(name)};" for name in writes]
         lines += ["#pragma unroll", "  for (int k = 0; k < VEC; ++k) {"]
         inner = [
-            f"const {self.body.ctype(name)} v_{identifier(name)} = value_of(pack_{identifier(name)}.at[k]);"
+            f"const {self.body.ctype(name)} v_{self.body.local(name)} = value_of(pack_{self.body.local(name)}.at[k]);"
             for name in loads
         ]
         inner += [self._wide_statement(op) for op in self.group.ops if op in needed]
         inner += [self._accumulate(op) for op in reduces]
-        inner += [f"put(pack_{identifier(name)}.at[k], v_{identifier(name)});" for name in writes]
+        inner += [f"put(pack_{self.body.local(name)}.at[k], v_{self.body.local(name)});" for name in writes]
         lines += ["    " + line for line in inner]
         lines.append("  }")
         lines += [
-            f"  store<VEC>(out_{identifier(name)} + row * length + j, pack_{identifier(name)});" for name in writes
+            f"  store<VEC>(out_{self.body.local(name)} + row * length + j, pack_{self.body.local(name)});"
+            for name in writes
         ]
         lines.append("}")
         return lines
@@ -230,13 +231,13 @@ class _RowWriter:
             new = [op for op in self.reductions if self.levels[op] == level + 1]
             for op in new:
                 state = STATE_OF[self.reductions[op].kind]
-                code.append(f"{state} state_{identifier(op)} = {state}::empty();")
+                code.append(f"{state} state_{body.local(op)} = {state}::empty();")
             code += self._pass(level)
             code += self._row_values(level + 1)
         narrow = [name for name in group.outputs if not self._wide(name)]
         if narrow:
             code.append("if (threadIdx.x == 0) {")
-            code += [f"  put(out_{identifier(name)}[row], v_{identifier(name)});" for name in narrow]
+            code += [f"  put(out_{body.local(name)}[row], v_{body.local(name)});" for name in narrow]
             code.append("}")
         states = {STATE_OF[reduction.kind] for reduction in self.reductions.values()}
         if "Max" in states:
@@ -246,16 +247,18 @@ class _RowWriter:
 
         count = len(group.inputs)
         scalars = tuple(body.scalars.values())
-        parameters = [f"const {body.storage(x)}* __restrict__ in_{identifier(x)}" for x in group.inputs]
-        parameters += [f"{body.storage(x)}* __restrict__ out_{identifier(x)}" for x in group.outputs]
+        parameters = [f"const {body.storage(x)}* __restrict__ in_{body.local(x)}" for x in group.inputs]
+        parameters += [f"{body.storage(x)}* __restrict__ out_{body.local(x)}" for x in group.outputs]
         parameters += [f"{scalar.kind} {scalar.name}" for scalar in scalars]
         parameters += [f"Layout<{count}> layout", "long long rows", "long long length"]
         warp = self.schedule.rows == "warp"
         threads = 32 * WARP_ROWS_PER_BLOCK if warp else self.schedule.block
-        lines = [
-            f"// {self.name}: {' -> '.join(group.op_kinds)}",
+        comment = [
+            f"// {' -> '.join(group.op_kinds)}",
             f"// A {'warp' if warp else 'block'} per row of {' x '.join(map(str, group.domain[-group.row_dims :]))} elements"
             f" (any length works); {len(group.inputs)} tensor(s) read, {len(group.outputs)} written.",
+        ]
+        lines = [
             "template <int VEC>",
             f"__global__ void __launch_bounds__({threads}) {self.name}_kernel(",
             *[f"    {text}{',' if i + 1 < len(parameters) else ') {'}" for i, text in enumerate(parameters)],
@@ -265,7 +268,7 @@ class _RowWriter:
             f"  long long at[{count}];",
             f"  locate<{count}>(layout, row, at);",
             *[
-                f"  const {body.storage(x)}* row_{identifier(x)} = in_{identifier(x)} + at[{n}];"
+                f"  const {body.storage(x)}* row_{body.local(x)} = in_{body.local(x)} + at[{n}];"
                 for n, x in enumerate(group.inputs)
             ],
             indented(code, 1).replace("\n  #pragma", "\n#pragma"),
@@ -276,7 +279,8 @@ class _RowWriter:
         return Kernel(
             group_id=group.id,
             name=self.name,
-            cuda="\n".join(lines) + host,
+            comment="\n".join(comment),
+            cuda="\n".join(lines) + "\n" + host,
             declaration=declaration,
             inputs=group.inputs,
             outputs=group.outputs,
@@ -290,21 +294,21 @@ class _RowWriter:
         group, body, name = self.group, self.body, self.name
         count, dims = len(group.inputs), group.row_dims
         appended = self._appended()
-        names = [identifier(x) for x in group.inputs]
-        outs = [f"out_{identifier(x)}" for x in group.outputs]
+        names = [body.local(x) for x in group.inputs]
+        outs = [f"out_{body.local(x)}" for x in group.outputs]
         arguments = [f"const torch::Tensor& {x}" for x in names]
         arguments += [f"{'double' if scalar.kind == 'float' else 'int64_t'} {scalar.name}" for scalar in scalars]
         result = "torch::Tensor" if len(outs) == 1 else "std::vector<torch::Tensor>"
         declaration = f"{result} {name}({', '.join(arguments)});"
         warp = self.schedule.rows == "warp"
-        passed = [f"static_cast<const {body.storage(x)}*>(dense_{identifier(x)}.data_ptr())" for x in group.inputs]
-        passed += [f"static_cast<{body.storage(x)}*>(out_{identifier(x)}.data_ptr())" for x in group.outputs]
+        passed = [f"static_cast<const {body.storage(x)}*>(dense_{body.local(x)}.data_ptr())" for x in group.inputs]
+        passed += [f"static_cast<{body.storage(x)}*>(out_{body.local(x)}.data_ptr())" for x in group.outputs]
         passed += [f"static_cast<{scalar.kind}>({scalar.name})" for scalar in scalars]
 
         lines = [f"{result} {name}({', '.join(arguments)}) {{"]
         for x, short in zip(group.inputs, names, strict=True):
             lines.append(f'  check_operand({short}, {TORCH_TYPES[body.specs[x].dtype]}, "{name}: {short}");')
-        shaped = ", ".join(f"&{identifier(x)}" for x in group.inputs if not appended[x])
+        shaped = ", ".join(f"&{body.local(x)}" for x in group.inputs if not appended[x])
         lines += [
             f"  const c10::cuda::CUDAGuard guard({names[0]}.device());",
             f'  const std::vector<int64_t> shape = broadcast_shape({{{shaped}}}, "{name}");',

@@ -25,12 +25,10 @@ TORCH = frozenset(
     "matmul bmm mm addmm baddbmm cat stack einsum softmax log_softmax relu sigmoid tanh exp log sqrt rsqrt abs square"
     " mean sum amax amin logsumexp maximum minimum where max_pool1d max_pool2d max_pool3d avg_pool1d chunk split flatten"
     " cumsum cumprod flip roll tril triu clamp pow topk argmax argmin var std gru lstm rnn_tanh rnn_relu unbind"
-    " squeeze prod outer norm erf neg masked_fill".split()
+    " squeeze unflatten prod outer norm erf neg masked_fill".split()
 )
 """Same argument order in ``torch`` as in the ATen schema."""
-METHODS = frozenset(
-    "permute transpose unsqueeze expand expand_as contiguous clone narrow unfold t repeat".split()
-)
+METHODS = frozenset("permute transpose unsqueeze expand expand_as contiguous clone narrow unfold t repeat".split())
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "=="}
 FACTORIES = {"zeros", "ones", "full", "arange", "randn", "rand", "empty", "linspace", "eye"}
 
@@ -50,7 +48,9 @@ def call(node: Node, write: ArgumentWriter) -> str:
         return f"{args[0]}.flatten({', '.join(args[1:])})"
     if packet == "batch_norm":
         x, weight, bias, mean, var, training, momentum, eps = args[:8]
-        return f"F.batch_norm({x}, {mean}, {var}, {weight}, {bias}, training={training}, momentum={momentum}, eps={eps})"
+        return (
+            f"F.batch_norm({x}, {mean}, {var}, {weight}, {bias}, training={training}, momentum={momentum}, eps={eps})"
+        )
     if packet == "instance_norm":
         x, weight, bias, mean, var, use_input, momentum, eps = args[:8]
         state = f"running_mean={mean}, running_var={var}, weight={weight}, bias={bias}"
@@ -101,7 +101,9 @@ def _slice(dim: int, rest: list[str]) -> str:
     start = rest[0] if rest and rest[0] not in ("None", "0") else ""
     end = rest[1] if len(rest) > 1 and rest[1] not in ("None", str(2**63 - 1)) else ""
     step = f":{rest[2]}" if len(rest) > 2 and rest[2] != "1" else ""
-    return (":, " * dim if dim >= 0 else "..., " + "") + f"{start}:{end}{step}" + (", :" * (-1 - dim) if dim < -1 else "")
+    return (
+        (":, " * dim if dim >= 0 else "..., " + "") + f"{start}:{end}{step}" + (", :" * (-1 - dim) if dim < -1 else "")
+    )
 
 
 def attribute_path(path: str) -> str:

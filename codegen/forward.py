@@ -178,7 +178,9 @@ class ForwardWriter:
     def _torch_call(self, node: Node, dying: list[str], last_use: dict[str, int]) -> None:
         if node.kind == "constant":
             value, variable = self._plain(node.value), self._variable(node.name, [], [])
-            self.lines.append(f"{variable} = torch.tensor({value}, dtype=torch.{node.spec.dtype}, device={self._device()})")
+            self.lines.append(
+                f"{variable} = torch.tensor({value}, dtype=torch.{node.spec.dtype}, device={self._device()})"
+            )
             self.text[node.name] = variable
             return
         expression = call(self._with_expressions(node), self._argument)
@@ -252,7 +254,9 @@ class ForwardWriter:
             text = find_expression(full, small, known)
             if text is not None:
                 return _Expression(text)
-        raise SizeConflict(f"{node.op} uses {full} at full size and {small} at reduced size, which no tensor's shape gives")
+        raise SizeConflict(
+            f"{node.op} uses {full} at full size and {small} at reduced size, which no tensor's shape gives"
+        )
 
     def _scalar_text(self, scalar: Scalar, group: Group) -> str:
         full, small = self.pending[scalar.python]

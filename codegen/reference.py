@@ -13,6 +13,8 @@ from stitchcuda.codegen.trace import TraceError
 
 __all__ = ["forward_signature", "with_new_forward"]
 
+OWN_IMPORTS = frozenset({"import torch", "import torch.nn as nn", "import torch.nn.functional as F"})
+"""The candidate has these at its top already."""
 DROPPED_FUNCTIONS = frozenset({"get_inputs", "get_init_inputs"})
 
 
@@ -41,7 +43,9 @@ def with_new_forward(source: str, body: list[str]) -> str:
         lines[name.lineno - 1] = (head + b"ModelNew" + tail).decode()
     lines[model.lineno - 1] = lines[model.lineno - 1].replace("class Model", "class ModelNew", 1)
     indent = " " * forward.col_offset
-    new = [f"{indent}def forward{forward_signature(source)}:"] + [f"{indent}    {line}" if line else "" for line in body]
+    new = [f"{indent}def forward{forward_signature(source)}:"] + [
+        f"{indent}    {line}" if line else "" for line in body
+    ]
     cuts: list[tuple[int, int, list[str]]] = [(_first(forward), forward.end_lineno or forward.lineno, new)]
     for node in ast.parse(source).body:
         if _is_dropped(node):
@@ -74,6 +78,8 @@ def _is_dropped(node: ast.stmt) -> bool:
         return node.name in DROPPED_FUNCTIONS
     if isinstance(node, ast.ImportFrom):
         return node.module == "__future__"
+    if isinstance(node, ast.Import):
+        return ast.unparse(node) in OWN_IMPORTS
     if isinstance(node, ast.Assign):
         return any(isinstance(target, ast.Name) and target.id == "REDUCED" for target in node.targets)
     if isinstance(node, ast.If) and isinstance(node.test, ast.Compare):

@@ -120,7 +120,9 @@ def structure_conflict(full: Program, reduced: Program) -> str:
         for key, value in first.kwargs.items():
             if not _alike(value, second.kwargs[key]):
                 return f"{first.name} has another {key} at the two sizes"
-        if [spec and len(spec.shape) for spec in first.outputs] != [spec and len(spec.shape) for spec in second.outputs]:
+        if [spec and len(spec.shape) for spec in first.outputs] != [
+            spec and len(spec.shape) for spec in second.outputs
+        ]:
             return f"{first.name} has another number of dimensions at the two sizes"
     return "" if full.result == reduced.result else "the results have another structure at the two sizes"
 
