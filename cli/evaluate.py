@@ -146,11 +146,12 @@ def verdict_lines(evaluation: Evaluation) -> list[str]:
         cached = sum(extension.cached for extension in evaluation.build.extensions)
         state = "ok" if evaluation.build.ok else "failed"
         lines.append(f"  build   {state}: {built} extension(s), {cached} from the store")
-        for extension in evaluation.build.extensions:
+        for extension in (*evaluation.build.extensions, *evaluation.build.cross_compiled):
             for diagnostic in extension.diagnostics:
                 if diagnostic.severity == "error":
-                    where = f"line {diagnostic.line}: " if diagnostic.line is not None else ""
-                    lines.append(f"          {where}{diagnostic.message}")
+                    file = diagnostic.file or "candidate"
+                    where = f"{file}:{diagnostic.line}: " if diagnostic.line is not None else ""
+                    lines.append(f"          {extension.target}: {where}{diagnostic.message}")
     if evaluation.screen is not None:
         lines += [f"  screen  {found.severity} {found.rule}: {found.message}" for found in evaluation.screen.findings]
     if (check := evaluation.check) is not None:

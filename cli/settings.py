@@ -2,7 +2,8 @@
 
 Comes in: the layers. Goes out: a ``Context``, or one line that names the setting, where it came from and
 what is wrong. ``model`` is short for the three roles; within one layer a role's own name beats it, and a
-higher layer's ``model`` beats a lower layer's role. Values of ``STITCHCUDA_*`` are never printed.
+higher layer's ``model`` beats a lower layer's role. The word ``none`` unsets a setting. Values
+of ``STITCHCUDA_*`` are never printed.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def resolve_settings(
         for name, value in _expand_model(layer).items():
             if name not in known:
                 raise SettingsError(f"{origin}: there is no setting {name!r}{_suggestion(name, known | {'model'})}")
-            values[name], origins[name] = value, origin
+            # TOML, a flag and a variable have no null of their own; no setting means the word itself.
+            values[name], origins[name] = None if value == "none" else value, origin
     try:
         return Context(**values)
     except ValidationError as error:

@@ -72,6 +72,14 @@ def test_environment_values_are_read_as_their_type():
     assert (context.review_plan, context.temperature, context.seed) == (True, 0.5, None)
 
 
+def test_none_unsets(tmp_path):
+    path = tmp_path / "settings.toml"
+    path.write_text('cross_compile = "none"')
+    assert resolve_settings({}, path, environ={}).cross_compile is None
+    with pytest.raises(SettingsError):
+        resolve_settings({"trials": "none"}, environ={})
+
+
 @pytest.mark.parametrize(
     ("flags", "file", "environ", "said"),
     [
