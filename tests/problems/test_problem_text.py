@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from stitchcuda.core.errors import ProblemError
 from stitchcuda.problems import Problem
@@ -124,3 +126,22 @@ def test_slug_and_digest():
     assert Problem(name="../a b\n/c", source=SOURCE, origin="x").slug == "a_b_c"
     assert len(one.sha256) == 64
     assert one.sha256 != Problem(name="MLP", source=SOURCE + "\n", origin="x").sha256
+
+
+NAMES = st.sampled_from(["n", "batch", "dim", "d_model", "größe", "x1", "seq_len"])
+NUMBERS = st.integers(0, 10**6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.dictionaries(NAMES, NUMBERS, min_size=1, max_size=6), st.data())
+def test_any_constants_become_what_was_asked_for(constants, data):
+    noise = data.draw(st.lists(st.sampled_from(["", "# π = 3", "'''\n7 = é\n'''", "if True:\n    é = 5"]), min_size=1))
+    lines = [
+        f"{name}{data.draw(st.sampled_from(['=', ' = ', ': int = ', '  =(']))}{n}" for name, n in constants.items()
+    ]
+    lines = [f"{line})  # {line}" if "(" in line else f"{line}; é = 'ü'" for line in lines]
+    source = "\n".join([*noise, *lines, *noise])
+    wanted = data.draw(st.fixed_dictionaries({}, optional=dict.fromkeys(constants, NUMBERS)))
+    namespace: dict[str, object] = {}
+    exec(Problem(name="p", source=source, origin="t", reduced=wanted).at("reduced"), namespace)
+    assert {name: namespace[name] for name in constants} == constants | wanted
