@@ -105,7 +105,8 @@ def _score_lines(scores: Scores) -> list[str]:
     lines += [
         "",
         f"fast_p is the share of all {scores.problems} problems that passed and are more than p times as fast as "
-        f"PyTorch eager. The last line is over the {scores.scorable} problems with a verdict.",
+        f"PyTorch eager. The last line is over the {scores.timed + scores.failed} problems "
+        "that were timed or failed.",
     ]
     if scores.passed and not scores.timed:
         lines.append("Nothing was timed: only a GPU is timed, so there is no speed-up to score.")

@@ -29,6 +29,8 @@ class Scores(Record):
     scorable: int
     """Finished problems whose status is a verdict on a candidate, or on there being none."""
     passed: int
+    failed: int
+    """Scorable problems that did not pass."""
     timed: int
     """Passed problems with a speed-up; none on ``cpu``."""
     counts: dict[str, int]
@@ -39,7 +41,7 @@ class Scores(Record):
     """Geometric mean of the speed-ups of passed problems."""
     median_passed: float | None
     geomean_all: float | None
-    """The same over all scorable problems, a failed one counting as 1.0x (the reference is kept)."""
+    """The same with every failed problem as 1.0x: the reference is kept there."""
 
 
 def geometric_mean(values: Iterable[float]) -> float | None:
@@ -76,6 +78,7 @@ def score(results: Sequence[BatchResult | None]) -> Scores:
         finished=len(finished),
         scorable=len(scorable),
         passed=len(passed),
+        failed=failed,
         timed=len(speedups),
         counts=dict(counts.most_common()),
         fast_p={f"{p:.1f}": fast_p(results, p) for p in THRESHOLDS},

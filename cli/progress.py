@@ -19,6 +19,7 @@ __all__ = ["EventLike", "Progress", "show_progress"]
 
 ROWS_SHOWN = 12
 """Attempts in the live table; earlier ones are in the run folder."""
+FRAMES = "|/-\\"
 COLOURS = {"passed": "green", "machine_error": "magenta"}
 
 
@@ -73,17 +74,14 @@ class PlainProgress:
 
 
 class LiveProgress:
-    """Rows of attempts, and a spinner with the current stage; rendered four times a second by rich."""
+    """A line per attempt, and one that turns: seconds in all (and in this stage), what is happening now."""
 
     def __init__(self, console: Console) -> None:
-        from rich.spinner import Spinner
-
         self._console = console
         self._started = self._stage_started = time.monotonic()
         self._attempts: dict[int, tuple[str, float | None, str]] = {}
         self._now = "starting"
         self._title = ""
-        self._spinner = Spinner("dots")
 
     def __call__(self, event: EventLike) -> None:
         attempt = f"attempt {event.attempt} · " if event.attempt is not None else ""
@@ -103,27 +101,23 @@ class LiveProgress:
         self._console.print(Text(text))
 
     def __rich__(self) -> RenderableType:
+        """Whole lines that are cut, not wrapped: a table would give up its short columns on a narrow terminal."""
         from rich.console import Group
-        from rich.table import Table
         from rich.text import Text
 
-        parts: list[RenderableType] = [Text(self._title, style="bold")] if self._title else []
-        if self._attempts:
-            table = Table(box=None, pad_edge=False)
-            table.add_column("attempt", justify="right")
-            table.add_column("status")
-            table.add_column("speed-up", justify="right")
-            table.add_column("what", overflow="ellipsis", no_wrap=True, ratio=1)
-            for number, (status, speedup, message) in list(self._attempts.items())[-ROWS_SHOWN:]:
-                colour = COLOURS.get(status, "red")
-                ratio = "" if speedup is None else f"{speedup:.2f}x"
-                table.add_row(str(number), Text(status, style=colour), ratio, Text(message))
-            parts.append(table)
+        def line(*parts: str | tuple[str, str]) -> Text:
+            return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
+
+        lines = [line((self._title, "bold"))] if self._title else []
+        for number, (status, speedup, message) in list(self._attempts.items())[-ROWS_SHOWN:]:
+            ratio = "" if speedup is None else f"{speedup:.2f}x"
+            colour = COLOURS.get(status, "red")
+            lines.append(line(f"{number:>4}  ", (f"{status:<13}", colour), f"{ratio:>8}  {message}"))
         now = time.monotonic()
-        clock = f"({now - self._stage_started:.0f} s, {now - self._started:.0f} s in all)"
-        self._spinner.update(text=Text(f"{self._now} {clock}", overflow="ellipsis", no_wrap=True))
-        parts.append(self._spinner)
-        return Group(*parts)
+        frame = FRAMES[int(now * 8) % len(FRAMES)]
+        clock = f"{now - self._started:.0f} s ({now - self._stage_started:.0f} s)"
+        lines.append(line((frame, "cyan"), f" {clock}  {self._now}"))
+        return Group(*lines)
 
 
 @contextmanager

@@ -82,7 +82,7 @@ def print_batch(pairs: Pairs) -> None:
     print("  ".join(f"fast_{p} {share_text(value)}" for p, value in scores.fast_p.items()))
     print(
         f"geometric mean {ratio_text(scores.geomean_passed)} over {scores.timed} passed and timed, "
-        f"{ratio_text(scores.geomean_all)} over {scores.scorable} with failures as 1.0x"
+        f"{ratio_text(scores.geomean_all)} over {scores.timed + scores.failed} with failures as 1.0x"
     )
 
 
