@@ -14,6 +14,7 @@ from stitchcuda.codegen.groups import Group
 from stitchcuda.codegen.ops import HELPERS, STORAGE, c_type, expression, literal, operands, rule_of
 from stitchcuda.codegen.program import Program
 from stitchcuda.codegen.trace import Arg, Node, Ref
+from stitchcuda.codegen.words import words
 
 __all__ = ["TORCH_TYPES", "Body", "Kernel", "Scalar", "ScalarSource", "identifier", "indented", "working_name"]
 
@@ -63,10 +64,12 @@ def identifier(name: str) -> str:
 
 
 # Words that a host function uses itself, and C++ words that may occur as Python names.
-_TAKEN = frozenset(
-    "shape rows length outer layout guard vectors kept_shape outer_shape d stride i j k at row scratch new default"
-    " template this union register switch operator delete const float int long short double signed unsigned char"
-    " auto and or not xor private public protected static struct using namespace typename void volatile".split()
+_TAKEN = words(
+    """
+    shape rows length outer layout guard vectors kept_shape outer_shape d stride i j k at row scratch new default
+    template this union register switch operator delete const float int long short double signed unsigned char auto
+    and or not xor private public protected static struct using namespace typename void volatile
+    """
 )
 
 
@@ -154,8 +157,7 @@ class Body:
             if not isinstance(operand.value, Ref):
                 kind = target if rule.result != "bool" else _common(tensor_kinds, operand.value)
                 names[operand.name] = (self.number(node, operand.name, operand.value, kind), kind)
-        line = f"const {target} v_{self.local(name)} = {expression(node, rule, names)};"
-        return line
+        return f"const {target} v_{self.local(name)} = {expression(node, rule, names)};"
 
     def helper_code(self) -> dict[str, str]:
         return {name: HELPERS[name] for name in HELPERS if name in self.helpers}

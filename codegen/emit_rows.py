@@ -255,7 +255,7 @@ class _RowWriter:
         threads = 32 * WARP_ROWS_PER_BLOCK if warp else self.schedule.block
         comment = [
             f"// {' -> '.join(group.op_kinds)}",
-            f"// A {'warp' if warp else 'block'} per row of {' x '.join(map(str, group.domain[-group.row_dims :]))} elements"
+            f"// A {'warp' if warp else 'block'} per row of {' x '.join(map(str, group.domain[-group.row_dims :]))}"
             f" (any length works); {len(group.inputs)} tensor(s) read, {len(group.outputs)} written.",
         ]
         lines = [

@@ -9,26 +9,35 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stitchcuda.codegen.trace import Arg, Named, Node, Ref
+from stitchcuda.codegen.words import words
 
 __all__ = ["ArgumentWriter", "attribute_path", "call"]
 
 ArgumentWriter = Callable[[Arg], str]
 
-FUNCTIONAL = frozenset(
-    "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d layer_norm group_norm gelu mish"
-    " leaky_relu silu hardtanh hardswish hardsigmoid softplus elu selu celu relu6 avg_pool2d avg_pool3d"
-    " adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d scaled_dot_product_attention dropout pad"
-    " pixel_shuffle one_hot".split()
+FUNCTIONAL = words(
+    """
+    linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d layer_norm group_norm gelu mish
+    leaky_relu silu hardtanh hardswish hardsigmoid softplus elu selu celu relu6 avg_pool2d avg_pool3d
+    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d scaled_dot_product_attention dropout pad
+    pixel_shuffle one_hot
+    """
 )
 """Same argument order in ``torch.nn.functional`` as in the ATen schema."""
-TORCH = frozenset(
-    "matmul bmm mm addmm baddbmm cat stack einsum softmax log_softmax relu sigmoid tanh exp log sqrt rsqrt abs square"
-    " mean sum amax amin logsumexp maximum minimum where max_pool1d max_pool2d max_pool3d avg_pool1d chunk split flatten"
-    " cumsum cumprod flip roll tril triu clamp pow topk argmax argmin var std gru lstm rnn_tanh rnn_relu unbind"
-    " squeeze unflatten prod outer norm erf neg masked_fill".split()
+TORCH = words(
+    """
+    matmul bmm mm addmm baddbmm cat stack einsum softmax log_softmax relu sigmoid tanh exp log sqrt rsqrt abs square
+    mean sum amax amin logsumexp maximum minimum where max_pool1d max_pool2d max_pool3d avg_pool1d chunk split
+    flatten cumsum cumprod flip roll tril triu clamp pow topk argmax argmin var std gru lstm rnn_tanh rnn_relu
+    unbind squeeze unflatten prod outer norm erf neg masked_fill
+    """
 )
 """Same argument order in ``torch`` as in the ATen schema."""
-METHODS = frozenset("permute transpose unsqueeze expand expand_as contiguous clone narrow unfold t repeat".split())
+METHODS = words(
+    """
+    permute transpose unsqueeze expand expand_as contiguous clone narrow unfold t repeat
+    """
+)
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "gt": ">", "lt": "<", "ge": ">=", "le": "<=", "eq": "=="}
 FACTORIES = {"zeros", "ones", "full", "arange", "randn", "rand", "empty", "linspace", "eye"}
 

@@ -75,7 +75,7 @@ class ForwardWriter:
             elif node.kind == "input":
                 self.text[node.name] = node.target
         units = self._ordered_units(group_of)
-        last_use = self._last_uses(units, groups, group_of)
+        last_use = self._last_uses(units, groups)
         for position, unit in enumerate(units):
             dying = [name for name, last in last_use.items() if last == position and name in self.text]
             if isinstance(unit, int):
@@ -127,7 +127,7 @@ class ForwardWriter:
         assert len(order) == len(needs), "a fusion group is not convex"
         return order
 
-    def _last_uses(self, units: list[int | str], groups: list[Group], group_of: dict[str, int]) -> dict[str, int]:
+    def _last_uses(self, units: list[int | str], groups: list[Group]) -> dict[str, int]:
         """Position of the last unit that reads each value that may be let go."""
         last: dict[str, int] = {}
         for position, unit in enumerate(units):
@@ -200,8 +200,6 @@ class ForwardWriter:
         if isinstance(value, tuple):
             inner = ", ".join(self._argument(item) for item in value)
             return f"[{inner}]"
-        if isinstance(value, _Expression):
-            return value.text
         return self._plain(value)
 
     def _plain(self, value: Arg) -> str:
@@ -210,6 +208,8 @@ class ForwardWriter:
         if isinstance(value, Named):
             if value.kind == "device":
                 return self._device()
+            if value.kind == "expression":
+                return value.name
             return f'float("{value.name}")' if value.kind == "float" else f"torch.{value.name}"
         return repr(value)
 
@@ -253,7 +253,7 @@ class ForwardWriter:
         if isinstance(full, int | float) and isinstance(small, int | float):
             text = find_expression(full, small, known)
             if text is not None:
-                return _Expression(text)
+                return Named(kind="expression", name=text)
         raise SizeConflict(
             f"{node.op} uses {full} at full size and {small} at reduced size, which no tensor's shape gives"
         )
@@ -262,8 +262,8 @@ class ForwardWriter:
         full, small = self.pending[scalar.python]
         node = self.nodes[scalar.python.split(":")[0]]
         found = self._expression(full, small, self._known(list(group.inputs)), node)
-        assert isinstance(found, _Expression)
-        return found.text
+        assert isinstance(found, Named)
+        return found.name
 
     def _known(self, near: list[str]) -> list[Pair]:
         """Sizes of the live tensors, the op's own operands first, then the inputs, then the parameters."""
@@ -280,13 +280,6 @@ class ForwardWriter:
                 if full != small and (full, small) not in pairs:
                     pairs[full, small] = Pair(f"{self.text[name]}.shape[{dim}]", full, small)
         return list(pairs.values())
-
-
-class _Expression:
-    """Python text in the place of a number."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
 
 
 def _first_difference(node: Node, other: Node, value: Arg) -> Arg:

@@ -13,6 +13,7 @@ from stitchcuda.codegen.ops import is_elementwise, operands, rule_of
 from stitchcuda.codegen.program import Program, inputs_of, is_in_place, prepare
 from stitchcuda.codegen.rows import Reduction, row_operand_fits, row_reduction
 from stitchcuda.codegen.trace import Node, Ref, TensorSpec, Trace
+from stitchcuda.codegen.words import words
 from stitchcuda.core.records import Record
 
 __all__ = ["Group", "find_groups", "groups_of", "left_over"]
@@ -21,9 +22,11 @@ MAX_OPERANDS = 12
 """Tensors that one kernel reads and writes; more pointers than this cost registers without saving much traffic."""
 
 FREE = frozenset({"expand", "expand_as"})
-VIEWLIKE = frozenset(
-    "view reshape permute transpose t T numpy_T mT squeeze unsqueeze expand expand_as slice select narrow split"
-    " split_with_sizes chunk unbind getitem flatten unflatten detach alias view_as movedim swapaxes".split()
+VIEWLIKE = words(
+    """
+    view reshape permute transpose t T numpy_T mT squeeze unsqueeze expand expand_as slice select narrow split
+    split_with_sizes chunk unbind getitem flatten unflatten detach alias view_as movedim swapaxes
+    """
 )
 
 

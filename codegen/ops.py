@@ -62,7 +62,8 @@ HELPERS = {
     "silu": "float silu(float x) { return x / (1.0f + expf(-x)); }",
     "gelu": "float gelu(float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f)); }",
     "gelu_tanh": (
-        "float gelu_tanh(float x) { return 0.5f * x * (1.0f + tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x))); }"
+        "float gelu_tanh(float x)"
+        " { return 0.5f * x * (1.0f + tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x))); }"
     ),
     "mish": "float mish(float x) { return x * tanhf(x > 20.0f ? x : log1pf(expf(x))); }",
     "softplus": (

@@ -10,17 +10,22 @@ from dataclasses import dataclass
 
 from stitchcuda.codegen.ops import rule_of
 from stitchcuda.codegen.trace import Arg, Node, OutputTree, Ref, TensorSpec, Trace, refs_of
+from stitchcuda.codegen.words import words
 
 __all__ = ["Program", "prepare"]
 
-VIEWS = frozenset(
-    "view reshape permute transpose t T numpy_T mT squeeze unsqueeze expand expand_as slice select narrow split"
-    " split_with_sizes chunk unbind getitem flatten unflatten detach alias contiguous to unfold as_strided movedim"
-    " view_as diagonal swapaxes swapdims lift_fresh real tensor_split hsplit moveaxis detach_ dropout".split()
+VIEWS = words(
+    """
+    view reshape permute transpose t T numpy_T mT squeeze unsqueeze expand expand_as slice select narrow split
+    split_with_sizes chunk unbind getitem flatten unflatten detach alias contiguous to unfold as_strided movedim
+    view_as diagonal swapaxes swapdims lift_fresh real tensor_split hsplit moveaxis detach_ dropout
+    """
 )
-RANDOM = frozenset(
-    "dropout feature_dropout alpha_dropout bernoulli rand randn rand_like randn_like randint randperm normal"
-    " multinomial uniform rrelu".split()
+RANDOM = words(
+    """
+    dropout feature_dropout alpha_dropout bernoulli rand randn rand_like randn_like randint randperm normal
+    multinomial uniform rrelu
+    """
 )
 NO_OPS = frozenset({"detach", "detach_", "alias", "lift_fresh", "lift_fresh_copy", "contiguous"})
 NOT_IN_PLACE = frozenset({"__and__", "__or__", "__xor__"})

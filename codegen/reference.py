@@ -56,7 +56,7 @@ def with_new_forward(source: str, body: list[str]) -> str:
 
 
 def _first(node: ast.stmt) -> int:
-    decorators = getattr(node, "decorator_list", [])
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *[item.lineno for item in decorators]])
 
 

@@ -43,13 +43,16 @@ class Ref(Record):
 
 
 class Named(Record):
-    """A torch constant by kind and name; ``float`` holds ``inf``, ``-inf`` and ``nan``, which JSON lacks."""
+    """A torch constant by kind and name; ``float`` holds ``inf``, ``-inf`` and ``nan``, which JSON lacks.
 
-    kind: Literal["dtype", "device", "memory_format", "layout", "float"]
+    An ``expression`` occurs only while a candidate is written: Python text in the place of a number.
+    """
+
+    kind: Literal["dtype", "device", "memory_format", "layout", "float", "expression"]
     name: str
 
 
-Arg = TypeAliasType("Arg", "Ref | Named | bool | int | float | str | None | tuple[Arg, ...]")
+Arg = TypeAliasType("Arg", "Ref | Named | bool | int | float | str | tuple[Arg, ...] | None")
 
 
 class TensorSpec(Record):

@@ -209,7 +209,7 @@ def _argument(value: Any) -> Arg:
         ("layout", torch.layout),
     ):
         if isinstance(value, types_):
-            return Named(kind=kind, name=str(value).removeprefix("torch."))  # type: ignore[arg-type]
+            return Named(kind=kind, name=str(value).removeprefix("torch."))
     raise TraceError(f"an operation has an argument of type {type(value).__name__}")
 
 

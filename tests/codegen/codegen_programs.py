@@ -39,10 +39,16 @@ PROGRAMS: dict[str, tuple[tuple[str, ...], str]] = {
         return b.masked_fill(m, -2.0) + i.float() * 0.5, (i + 3) * 2, (a <= 0.0)
         """,
     ),
-    "strided": (("a: 6, 10, 8",), "return F.relu(a.transpose(1, 2) + 1.0) * a.transpose(1, 2), a[:, ::2, 1:7] * 2.0 - 1.0"),
+    "strided": (
+        ("a: 6, 10, 8",),
+        "return F.relu(a.transpose(1, 2) + 1.0) * a.transpose(1, 2), a[:, ::2, 1:7] * 2.0 - 1.0",
+    ),
     "two_outputs": (("a: 4, 12",), "b = torch.tanh(a) * 2.0\nreturn b + 1.0, b.t() @ b, b"),
     "in_place": (("a: 4, 12",), "b = a * 2.0\nb += 1.0\nF.relu_(b)\nb.mul_(a)\nreturn b - 0.5"),
-    "half": (("a: half 4, 16", "b: bfloat16 4, 16"), "return a * 2.0 + 1.0, F.gelu(b), a.float() + b.float(), (a.float() * 0.1).half()"),
+    "half": (
+        ("a: half 4, 16", "b: bfloat16 4, 16"),
+        "return a * 2.0 + 1.0, F.gelu(b), a.float() + b.float(), (a.float() * 0.1).half()",
+    ),
     "softmax": (("a: 6, 40", "b: 2, 3, 37"), "return torch.softmax(a * 3.0, dim=-1), F.log_softmax(b, dim=2) * 2.0"),
     "masked_attention": (
         ("a: 2, 3, 8, 8", "m: bool 8, 8"),
@@ -65,7 +71,10 @@ PROGRAMS: dict[str, tuple[tuple[str, ...], str]] = {
         return total, peak, torch.relu(low), a.mean(-1), torch.logsumexp(a, dim=2), a.std(-1), a.var(-1, keepdim=True)
         """,
     ),
-    "normalise": (("a: 5, 24",), "return F.normalize(a, dim=-1), a - a.mean(-1, keepdim=True), torch.norm(a, 1, dim=1)"),
+    "normalise": (
+        ("a: 5, 24",),
+        "return F.normalize(a, dim=-1), a - a.mean(-1, keepdim=True), torch.norm(a, 1, dim=1)",
+    ),
     "pool": (("a: 2, 6, 5, 7",), "return F.adaptive_avg_pool2d(F.gelu(a), 1).flatten(1) * 3.0"),
     "long_rows": (("a: 3, 2500",), "return torch.softmax(a, -1), F.layer_norm(a, (2500,)) + a"),
 }
