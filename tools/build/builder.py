@@ -30,7 +30,7 @@ from stitchcuda.tools.build.commands import (
 from stitchcuda.tools.build.diagnostics import curable, parse_diagnostics, parse_ptxas
 from stitchcuda.tools.build.spec import ExtensionSpec
 from stitchcuda.tools.build.store import Busy, Store
-from stitchcuda.tools.build.toolchain import Toolchain, find_toolchain
+from stitchcuda.tools.build.toolchain import Toolchain, find_toolchain, torch_names
 
 __all__ = ["Builder"]
 
@@ -133,12 +133,10 @@ class Builder:
             units = build_units(job.spec, job.spec.cuda_sources, job.spec.cpp_sources)
         first = self._attempt(job, folder, units, facade=True)
         chosen, headers = first, "facade"
-        if not first.ok and not first.stopped and curable(first.diagnostics):
+        if not first.ok and not first.stopped and curable(first.diagnostics, *torch_names(job.toolchain.torch_dir)):
             second = self._attempt(job, folder, units, facade=False)
-            if second.ok or second.stopped:
-                chosen, headers = second, "torch"
-            elif second.diagnostics:
-                # Both failed: torch's headers know more names, so theirs are the candidate's own mistakes.
+            # Both failed: torch's headers know more names, so what remains in the candidate's lines is its own mistake.
+            if second.ok or second.stopped or second.diagnostics[0].file in job.files():
                 chosen, headers = second, "torch"
         notes = [Diagnostic(severity="warning", message=text, code="flag") for text in job.checked.notes]
         record = ExtensionBuild(

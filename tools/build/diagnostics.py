@@ -7,7 +7,7 @@ each message once, without the trail of template instantiations; registers, shar
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from stitchcuda.core.records import Diagnostic
@@ -33,6 +33,7 @@ _REQUIRED_FROM = re.compile(
     r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)?\s+(?:required from(?: here)?|recursively required from)"
 )
 _DETECTED_DURING = re.compile(r"at line (?P<line>\d+)(?: of (?P<file>\S+))?")
+_IN_HEADER = re.compile(r" \(in [^()]+:\d+\)$")
 _FLAG = re.compile(r" \[(-W[\w=+-]+|-fpermissive)\]$")
 
 
@@ -101,7 +102,7 @@ def parse_diagnostics(text: str, files: Sequence[str]) -> tuple[Diagnostic, ...]
 
 
 def _add(found: list[Diagnostic], seen: set[tuple[str, str, int | None]], item: Diagnostic) -> None:
-    key = (item.message, item.file, item.line)
+    key = (_IN_HEADER.sub("", item.message), item.file, item.line)
     if key not in seen:
         seen.add(key)
         found.append(item)
@@ -184,14 +185,38 @@ _CURABLE = tuple(
     )
 )
 _SYNTAX = re.compile(r"^expected |stray ‘|missing terminating|expected an? |unterminated|unbalanced")
+_UNKNOWN_NAME = re.compile(r"(?:identifier \"|^[‘'])(\w+)[’'\"]? (?:is undefined|was not declared in this scope)")
+_UNKNOWN_MEMBER = re.compile(
+    r"(?:class|struct) [‘\"]?(?:at|torch)::Tensor[’\"]?,? has no member (?:named )?[‘\"](\w+)[’\"]"
+    r"|[‘']class at::Tensor[’'] has no member named [‘'](\w+)[’']"
+)
+_MACRO = re.compile(r"(?:AT|TORCH|C10|CUDA|PYBIND11|TH|THC)_\w+")
 
 
-def curable(diagnostics: Sequence[Diagnostic]) -> bool:
+def curable(diagnostics: Sequence[Diagnostic], names: Container[str] = (), members: Container[str] = ()) -> bool:
     """Whether torch's own headers might mend a build that failed against the facade.
 
-    A syntax error stays one under any header, so it never costs a second build.
+    One mistake that no header mends (a syntax error, a misspelled name) settles it, so that it never costs a second
+    build.
+
+    Args:
+        names: functions that torch has, for candidates that use its namespaces unqualified.
+        members: words of its tensor class.
     """
-    errors = [item for item in diagnostics if item.severity == "error"]
-    if errors and _SYNTAX.search(errors[0].message) and not any(p.search(errors[0].message) for p in _CURABLE):
-        return False
-    return any(pattern.search(item.message) for item in errors for pattern in _CURABLE)
+    hopeful = False
+    for item in diagnostics:
+        if item.severity != "error":
+            continue
+        if unknown := _UNKNOWN_NAME.search(item.message):
+            if not _MACRO.fullmatch(unknown[1]) and unknown[1] not in names:
+                return False
+            hopeful = True
+        elif member := _UNKNOWN_MEMBER.search(item.message):
+            if (member[1] or member[2]) not in members:
+                return False
+            hopeful = True
+        elif _SYNTAX.search(item.message):
+            return False
+        elif any(pattern.search(item.message) for pattern in _CURABLE):
+            hopeful = True
+    return hopeful

@@ -16,7 +16,7 @@ from pathlib import Path
 from stitchcuda.core.errors import ToolchainError
 from stitchcuda.core.process import run_command
 
-__all__ = ["FACADE_CUDA_DIR", "FACADE_DIR", "Toolchain", "find_toolchain", "parse_nvcc_version"]
+__all__ = ["FACADE_CUDA_DIR", "FACADE_DIR", "Toolchain", "find_toolchain", "parse_nvcc_version", "torch_names"]
 
 FACADE_DIR = Path(__file__).parent / "include"
 FACADE_CUDA_DIR = Path(__file__).parent / "include_cuda"
@@ -63,6 +63,17 @@ class Toolchain:
             "python": sysconfig.get_config_var("SOABI") or "",
             "headers": self.headers,
         }
+
+
+@functools.lru_cache(maxsize=4)
+def torch_names(torch_dir: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """Names of torch's functions, and words of its tensor class: what falling back to its headers can bring."""
+    aten = torch_dir / "include" / "ATen"
+    functions = frozenset(path.stem for path in (aten / "ops").glob("*.h"))
+    members: set[str] = set()
+    for header in (aten / "core" / "TensorBody.h", aten / "core" / "TensorBase.h"):
+        members.update(re.findall(r"\w+", header.read_text(encoding="utf-8", errors="replace")))
+    return functions, frozenset(members)
 
 
 def parse_nvcc_version(text: str) -> str:

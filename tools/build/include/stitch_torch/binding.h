@@ -337,6 +337,7 @@ struct arg {
   arg& noconvert(bool = true) { return *this; }
   arg& none(bool = true) { return *this; }
 };
+inline std::nullopt_t none() { return std::nullopt; }
 struct kw_only {};
 namespace literals {
 inline arg operator""_a(const char* name, size_t) { return arg(name); }
