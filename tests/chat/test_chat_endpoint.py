@@ -22,7 +22,7 @@ from stitchcuda.nodes.engines.protocols import EngineFailure
 from stitchcuda.nodes.evidence import CoderEvidence, PlannerEvidence, VerifierEvidence
 
 OpenModel = Callable[..., BaseChatModel]
-SECRET = "sk-planted-0123456789abcdef"
+SECRET = "planted-0123456789abcdef"
 PROGRAM = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
 CODE = f"Summary: does it.\n```python\n{PROGRAM}```\n"
 FEEDBACK = json.dumps(
@@ -234,6 +234,15 @@ async def test_a_server_error_that_echoes_the_key_in_a_failed_attempt(
         message = await failure_of(server, open_model(server.url, key=SECRET), limits, coder_evidence)
     assert "[key]" in message
     assert SECRET not in message
+
+
+async def test_a_masked_key_that_the_server_shows_is_taken_out_too(
+    open_model: OpenModel, limits: CallLimits, coder_evidence: CoderEvidence
+) -> None:
+    error = FakeAnswer(status=403, error="the key sk-proj-abcd****wxyz lacks a right")
+    with FakeOpenAIServer([error]) as server, pytest.raises(ModelError, match=r"the key \[key\] lacks") as caught:
+        await ChatCoder(open_model(server.url), limits).write(coder_evidence)
+    assert "wxyz" not in str(caught.value)
 
 
 async def test_a_local_server_needs_no_key(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from stitchcuda.nodes.engines.chat.extraction import (
-    AnswerError,
-    extract_source,
-    join_continuation,
-    plain_text,
-    prose_summary,
-)
+from stitchcuda.nodes.engines.chat.answer_text import AnswerError, join_continuation, plain_text, prose_summary
+from stitchcuda.nodes.engines.chat.answers import PlanAnswer, parse_answer
+from stitchcuda.nodes.engines.chat.extraction import extract_source
 
 GOOD = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n"
 DRAFT = GOOD.replace("x + 1", "x + 2")
@@ -99,6 +97,28 @@ def test_an_answer_without_a_program_is_refused_for_its_reason(name: str) -> Non
     with pytest.raises(AnswerError) as caught:
         extract_source(answer)
     assert caught.value.code == code
+
+
+BABBLE = {
+    "open_thoughts": "<think>\n" * 40_000,
+    "fences": "```python\nclass ModelNew(\n```\n" * 5_000,
+    "openings": "```python\n" * 20_000,
+    "braces": '{"ModelNew": ' * 20_000,
+    "objects": '{"ModelNew": [' + '{"a": 1},' * 20_000,
+    "paragraphs": "import torch\n\nand then\n\n" * 20_000,
+    "one_line": "x" * 900_000,
+    "too_long": "word " * 300_000,
+}
+
+
+@pytest.mark.parametrize("name", BABBLE)
+def test_babble_is_refused_in_seconds(name: str) -> None:
+    started = time.process_time()
+    with pytest.raises(AnswerError):
+        extract_source(BABBLE[name])
+    with pytest.raises(AnswerError):
+        parse_answer(PlanAnswer, BABBLE[name])
+    assert time.process_time() - started < 10.0
 
 
 def test_a_syntax_error_names_its_line() -> None:

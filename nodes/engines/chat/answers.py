@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from stitchcuda.nodes.engines.chat.extraction import AnswerError, plain_text
+from stitchcuda.nodes.engines.chat.answer_text import AnswerError, fenced_blocks, plain_text
 
 __all__ = ["FeedbackAnswer", "PlanAnswer", "SubTaskAnswer", "parse_answer", "strict_schema"]
 
-_FENCED = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^\n`]*\n(.*?)^[ \t]*(?:`{3,}|~{3,})[ \t]*$", re.DOTALL | re.MULTILINE)
 ERRORS_SHOWN = 6
+OBJECTS_TRIED = 500
 
 
 class _Answer(BaseModel):
@@ -81,7 +80,7 @@ def strict_schema(answer: type[BaseModel]) -> dict[str, Any]:
 def _objects(text: str) -> Iterator[dict[str, Any]]:
     """JSON objects in ``text``: the whole of it, fenced ones (the last first), then any that stands in prose."""
     decoder = json.JSONDecoder(strict=False)  # line breaks inside strings are a common slip and do no harm
-    for part in [text.strip(), *reversed(_FENCED.findall(text))]:
+    for part in [text.strip(), *reversed([block.text for block in fenced_blocks(text, lambda _: True)])]:
         try:
             value = decoder.decode(part.strip())
         except (ValueError, RecursionError):
@@ -89,12 +88,17 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
         if isinstance(value, dict):
             yield value
     at = 0
-    while (at := text.find("{", at)) >= 0:
+    for _ in range(OBJECTS_TRIED):
+        at = text.find("{", at)
+        if at < 0:
+            return
         try:
             value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
+        except ValueError:
             at += 1
             continue
+        except RecursionError:
+            return
         if isinstance(value, dict):
             yield value
         at = end

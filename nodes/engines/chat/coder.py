@@ -8,8 +8,9 @@ from functools import partial
 from langchain_core.language_models import BaseChatModel
 
 from stitchcuda.core.records import CandidateSource
+from stitchcuda.nodes.engines.chat.answer_text import AnswerError, plain_text, prose_summary
 from stitchcuda.nodes.engines.chat.conversation import CallLimits, Conversation, Reply
-from stitchcuda.nodes.engines.chat.extraction import AnswerError, extract_source, plain_text, prose_summary
+from stitchcuda.nodes.engines.chat.extraction import extract_source
 from stitchcuda.nodes.engines.chat.facts import (
     citation_blocks,
     evaluation_lines,

@@ -18,7 +18,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from stitchcuda.core.errors import ModelError, one_line
 from stitchcuda.core.records import Record
-from stitchcuda.nodes.engines.chat.extraction import AnswerError, join_continuation, plain_text
+from stitchcuda.nodes.engines.chat.answer_text import AnswerError, join_continuation, plain_text
 from stitchcuda.nodes.engines.chat.faults import Fault, classify, redact, secrets_of
 from stitchcuda.nodes.engines.chat.prompts import render
 from stitchcuda.nodes.engines.protocols import EngineFailure, Usage
@@ -127,7 +127,7 @@ class Conversation:
 
     def _correct(self, reply: Reply, problem: AnswerError) -> None:
         # Some endpoints refuse an empty message.
-        said = plain_text(reply.text).strip()[:KEPT_ANSWER_CHARS] or "(no answer)"
+        said = plain_text(reply.text[:KEPT_ANSWER_CHARS]).strip() or "(no answer)"
         request = render("correction", problem=str(problem), structured=self.schema is not None)
         self.messages += [AIMessage(said), HumanMessage(request)]
 

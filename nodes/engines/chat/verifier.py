@@ -12,9 +12,9 @@ from functools import partial
 from langchain_core.language_models import BaseChatModel
 
 from stitchcuda.core.records import Feedback
+from stitchcuda.nodes.engines.chat.answer_text import AnswerError
 from stitchcuda.nodes.engines.chat.answers import FeedbackAnswer, parse_answer, strict_schema
 from stitchcuda.nodes.engines.chat.conversation import CallLimits, Conversation, Reply
-from stitchcuda.nodes.engines.chat.extraction import AnswerError
 from stitchcuda.nodes.engines.chat.facts import (
     citation_blocks,
     evaluation_lines,
