@@ -62,14 +62,15 @@ def build_query(
         error_code: For example ``cudaErrorIllegalAddress`` or the compiler's number.
         errors: Messages of the compiler or the runtime; the first three are used, without file names.
         ops: Op names in any spelling, for example ``aten._softmax.default`` or ``softmax``.
-        bottleneck: ``memory``, ``compute``, ``latency``, ``occupancy``, ``launch``, ``host``; or any other text.
+        bottleneck: ``memory``, ``compute``, ``latency``, ``occupancy``, ``launch``, ``host``; or a sentence, in which
+            ``memory-bound`` and the like are recognised.
         technique: What a sub-task wants to do.
         architecture: For example ``sm_90``.
     """
     parts = [error_code]
     parts += [_PLACE.sub(" ", line) for line in list(errors)[:3]]
     if bottleneck:
-        parts.append(BOTTLENECKS.get(bottleneck.lower().removesuffix("-bound"), bottleneck))
+        parts.append(_bottleneck(bottleneck))
     names = list(dict.fromkeys(_OP_NAME.sub("", _OP_NAME.sub("", op)).strip("_") for op in ops))
     topics: dict[str, None] = {}
     for name in names:
@@ -81,6 +82,14 @@ def build_query(
             topics[name] = None
     parts += [*list(topics)[:4], technique, architecture]
     return " ".join(" ".join(parts).split())[:LIMIT_CHARS]
+
+
+def _bottleneck(text: str) -> str:
+    known = BOTTLENECKS.get(text.lower().removesuffix("-bound"))
+    if known is not None:
+        return known
+    named = re.findall(rf"\b({'|'.join(BOTTLENECKS)})[- ]bound", text.lower())
+    return " ".join((text[:200], *(BOTTLENECKS[name] for name in dict.fromkeys(named))))
 
 
 def query_for_evaluation(evaluation: Evaluation, *, ops: Iterable[str] = (), bottleneck: str | None = None) -> str:

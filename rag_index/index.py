@@ -114,7 +114,7 @@ class DocsIndex:
         latest = _latest(root)
         old = read_meta(latest) if latest is not None else None
         if latest is None or old is None:
-            raise RetrievalError(f"the documentation index in {root} cannot be opened; remove the folder to rebuild it")
+            raise RetrievalError(f"the documentation index in {root} cannot be opened: {reason}; try again later")
         return cls(latest, old, [reason], stale=True)
 
     def query(self, text: str, k: int = 5, where: Mapping[str, str | Sequence[str]] | None = None) -> list[Hit]:

@@ -75,10 +75,11 @@ def mine_runs(run_dirs: Iterable[Path]) -> Mined:
 def verdict_on_row(skill: str, before: Evaluation | None, after: Evaluation) -> tuple[bool, str]:
     """Whether a row teaches something, and why (not).
 
-    A scratch row is kept when its candidate passed. A feedback row is kept when the next evaluation repaired the
-    failure, or when the speed-up rose by more than its confidence interval.
+    A scratch row (also the next sub-task on top of a working program) is kept when its candidate passed. A feedback row
+    is kept when the next evaluation repaired the failure, or when the speed-up rose by more than its confidence
+    interval.
     """
-    if after.status is Status.MACHINE_ERROR or (before is not None and before.status is Status.MACHINE_ERROR):
+    if Status.MACHINE_ERROR in (after.status, before.status if before is not None else None):
         return False, "machine_error"
     if after.status is Status.CHEATING:
         return False, "cheating"
@@ -147,10 +148,11 @@ def _row(
     parent = candidates.get(candidate.parent_id) if candidate.parent_id is not None else None
     inputs = read_blobs(record.inputs, run_dir)
     feedback = inputs.get("feedback")
-    skill = "feedback" if parent is not None and feedback is not None else "scratch"
-    before = _evaluation(run_dir, parent.id) if parent is not None and skill == "feedback" else None
-    previous = _source(run_dir, parent) if parent is not None and skill == "feedback" else None
-    if skill == "feedback" and (before is None or previous is None):
+    answers = isinstance(feedback, dict) and feedback.get("kind") in ("repair", "optimise")
+    skill = "feedback" if parent is not None and answers else "scratch"
+    before = _evaluation(run_dir, parent.id) if parent is not None else None
+    previous = _source(run_dir, parent) if parent is not None else None
+    if parent is not None and (before is None or previous is None):
         return None, "parent_missing"
     kept, why = verdict_on_row(skill, before, evaluation)
     decision = inputs.get("decision")

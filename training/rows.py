@@ -45,9 +45,10 @@ class Row(Record):
     """The rendered prompt as ``role``/``content``; ``None`` for the embedded engine, which is given none."""
     plan: Plan | None
     subtask_id: str | None = None
+    """The sub-task that was decided on; ``None`` for the first call, which takes the plan's first."""
     covers: tuple[str, ...] = ()
     previous: str | None
-    """The source that the Coder started from; feedback rows only."""
+    """The source that the Coder started from; ``None`` when it started from nothing."""
     previous_evaluation: Evaluation | None
     feedback: Feedback | None
     evaluation: Evaluation

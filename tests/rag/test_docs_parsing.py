@@ -81,6 +81,7 @@ def test_queries_from_evidence(notes_index: DocsIndex) -> None:
         return notes_index.query(query)[0].page
 
     assert first_page(build_query(bottleneck="launch")) == "launch-overhead.md"
+    assert first_page(build_query(bottleneck="118 launches per call, launch-bound")) == "launch-overhead.md"
     assert first_page(build_query(ops=["aten._softmax.default"])) == "softmax.md"
     assert first_page(build_query(ops=["aten.native_layer_norm.default"])) == "layer-norm.md"
     assert first_page(build_query(error_code="cudaErrorIllegalAddress")) in ("launch-errors.md", "vectorised-access.md")

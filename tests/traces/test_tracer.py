@@ -113,6 +113,14 @@ async def test_secrets_are_never_written(tmp_path: Path) -> None:
     assert b"abcdefgh" not in written
 
 
+async def test_a_span_without_a_tracer_does_nothing() -> None:
+    async with span("build", {"n": 1}) as step:
+        step.outputs = {"ok": True}
+    with pytest.raises(KeyError):
+        async with span("retrieve", {"query": "x"}, run_type="retriever"):
+            raise KeyError("passes through")
+
+
 async def test_large_values_are_written_once(tmp_path: Path) -> None:
     tracer = await run(tmp_path)
     (blob,) = (tmp_path / "blobs").iterdir()

@@ -14,9 +14,19 @@ from langgraph.graph import END, START, StateGraph
 
 from stitchcuda.core.errors import SettingsError
 from stitchcuda.core.files import sha256_text, write_json, write_text
-from stitchcuda.core.records import Candidate, Evaluation, Feedback, Plan, Status
+from stitchcuda.core.records import (
+    BaselineTiming,
+    Candidate,
+    Evaluation,
+    Feedback,
+    Plan,
+    Status,
+    TimingReport,
+    TimingStats,
+)
 from stitchcuda.traces import JsonlTracer
 from stitchcuda.training import Row, mine_runs, problem_similarity, read_rows, split_by_problem, stats, write_rows
+from stitchcuda.training.mine import verdict_on_row
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 STEPS = (Status.BUILD_FAILED, Status.WRONG_VALUES, Status.PASSED)
@@ -119,6 +129,39 @@ async def test_a_run_becomes_rows_with_reasons(tmp_path: Path) -> None:
     assert kept.messages[1]["content"].startswith("Attempt 3 ")
     assert len(kept.messages[1]["content"]) > 5000  # stored by reference, mined in full
     assert [(row.skill, row.why) for row in mined.rejected] == [("scratch", "failed"), ("feedback", "failed")]
+
+
+def timed(speedup: float) -> Evaluation:
+    stats = TimingStats(median_ms=1, p25_ms=1, p75_ms=1, calls=10)
+    baseline = BaselineTiming(
+        name="eager", stats=stats, speedup=speedup, speedup_low=speedup * 0.95, speedup_high=speedup * 1.05
+    )
+    timing = TimingReport(candidate=stats, baselines=(baseline,), rounds=3)
+    return Evaluation(candidate_id=1, status=Status.PASSED, device="cuda:0", timing=timing)
+
+
+def ended(status: Status) -> Evaluation:
+    reasons = () if status is Status.PASSED else (status.value,)
+    return Evaluation(candidate_id=1, status=status, reasons=reasons, device="cuda:0")
+
+
+@pytest.mark.parametrize(
+    ("skill", "before", "after", "expected"),
+    [
+        ("scratch", None, ended(Status.PASSED), (True, "passed")),
+        ("scratch", timed(2.0), ended(Status.PASSED), (True, "passed")),
+        ("scratch", None, ended(Status.TIMEOUT), (False, "failed")),
+        ("scratch", None, ended(Status.CHEATING), (False, "cheating")),
+        ("feedback", ended(Status.TIMEOUT), ended(Status.PASSED), (True, "repaired")),
+        ("feedback", timed(2.0), timed(2.1), (False, "no_gain")),
+        ("feedback", timed(2.0), timed(2.3), (True, "faster")),
+        ("feedback", timed(2.0), ended(Status.WRONG_VALUES), (False, "broke_it")),
+        ("feedback", ended(Status.PASSED), ended(Status.PASSED), (False, "not_timed")),
+        ("feedback", ended(Status.MACHINE_ERROR), ended(Status.PASSED), (False, "machine_error")),
+    ],
+)
+def test_what_is_kept(skill: str, before: Evaluation | None, after: Evaluation, expected: tuple[bool, str]) -> None:
+    assert verdict_on_row(skill, before, after) == expected
 
 
 async def test_duplicates_damage_and_foreign_folders(tmp_path: Path) -> None:

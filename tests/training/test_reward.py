@@ -63,6 +63,7 @@ def test_the_default_profile_needs_own_kernels_that_ran() -> None:
     assert (unknown.reward, unknown.why) == (None, "launches_not_counted")
 
 
+@settings(deadline=None)
 @given(profile=profiles, skill=skills, low=speedups, high=speedups, total=totals)
 def test_monotone_in_speedup(profile: RewardProfile, skill: Skill, low: float, high: float, total: float) -> None:
     low, high = sorted((low, high))
@@ -73,6 +74,7 @@ def test_monotone_in_speedup(profile: RewardProfile, skill: Skill, low: float, h
     assert slower <= faster
 
 
+@settings(deadline=None)
 @given(profile=profiles, skill=skills, speedup=speedups, low=totals, high=totals)
 def test_monotone_in_the_rubric(profile: RewardProfile, skill: Skill, speedup: float, low: float, high: float) -> None:
     low, high = sorted((low, high))
@@ -96,7 +98,7 @@ anything = st.builds(
 )
 
 
-@settings(max_examples=300)
+@settings(deadline=None, max_examples=300)
 @given(profile=profiles, facts=anything)
 def test_what_holds_for_any_facts(profile: RewardProfile, facts: RewardFacts) -> None:
     columns = compute_reward(profile, facts)
