@@ -67,6 +67,8 @@ def prepare_batch(
     """
     folder = BatchFolder(out)
     settings = _comparable(context)
+    if context.review_plan:
+        raise SettingsError("review_plan waits for a person at every plan; it is for `solve`, not for a batch")
     if folder.exists:
         before = folder.read()
         _refuse_other_settings(out, before, settings, device)
@@ -74,7 +76,7 @@ def prepare_batch(
         known.update({one.listed.slug: one.listed for one in chosen})
         file = before.model_copy(update={"problems": tuple(known.values())})
     else:
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        if not folder.is_empty:
             raise SettingsError(f"--out {out} is there and holds no batch; name a new folder")
         file = BatchFile(
             created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -5,6 +5,10 @@ A torn last line, as a kill leaves it, only means that its problem is owed again
 
 from __future__ import annotations
 
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -14,6 +18,8 @@ from stitchcuda.core.errors import SettingsError
 from stitchcuda.core.files import append_jsonl, read_jsonl, write_json
 
 __all__ = ["BatchFolder"]
+
+LOCK = ".lock"
 
 
 class BatchFolder:
@@ -28,6 +34,32 @@ class BatchFolder:
 
     def run_dir(self, problem: Listed | BatchResult) -> Path:
         return self.path / problem.slug
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the folder while a batch runs in it.
+
+        Raises:
+            SettingsError: another process holds it, or it cannot be written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / LOCK).open("a+")
+        except OSError as error:
+            raise SettingsError(f"cannot write to the batch folder {self.path}: {error.strerror or error}") from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise SettingsError(f"another process works on the batch {self.path}; wait, or name another") from None
+            lock.truncate(0)
+            lock.write(str(os.getpid()))
+            lock.flush()
+            yield
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.path.exists() or all(entry.name == LOCK for entry in self.path.iterdir())
 
     def write(self, batch: BatchFile) -> None:
         write_json(self.path / "batch.json", batch.model_dump(mode="json"))

@@ -11,6 +11,7 @@ import typer
 
 from stitchcuda.cli import options
 from stitchcuda.cli.output import NOT_SOLVED, SOLVED, command, note, print_json
+from stitchcuda.core.errors import SettingsError
 
 if TYPE_CHECKING:
     from stitchcuda.bench import Batch, BatchResult, Listed
@@ -79,7 +80,7 @@ def bench_command(
         trials=trials,
         seed=seed,
     )
-    from stitchcuda.bench import prepare_batch, select
+    from stitchcuda.bench import BatchFolder, prepare_batch, select
     from stitchcuda.cli.settings import resolve_settings
     from stitchcuda.tools.machine import choose_device
 
@@ -96,21 +97,20 @@ def bench_command(
     context = resolve_settings(flags, settings)
     chosen_device, why_cpu = choose_device(context.device)
     folder = out or context.runs_dir / f"bench-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    batch = prepare_batch(chosen, context, folder, chosen_device, redo=redo or [])
-    done = len(chosen) - len(batch.owed)
-    note(
-        f"{len(chosen)} problems on {chosen_device}"
-        + (f" ({why_cpu})" if why_cpu else "")
-        + f", {done} done before, batch folder {folder}"
-    )
-    try:
-        _run(batch, context)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"interrupted; finished problems are saved: the same command with --out {shlex.quote(str(folder))} goes on"
-        ) from None
-    finally:
-        _write_report(batch)
+    if out is not None and out.is_file():
+        raise SettingsError(f"--out {out} is a file; name a folder")
+    with BatchFolder(folder).exclusive():
+        batch = prepare_batch(chosen, context, folder, chosen_device, redo=redo or [])
+        done = len(chosen) - len(batch.owed)
+        cpu = f" ({why_cpu})" if why_cpu else ""
+        note(f"{len(chosen)} problems on {chosen_device}{cpu}, {done} done before, batch folder {folder}")
+        try:
+            _run(batch, context)
+        except KeyboardInterrupt:
+            go_on = f"the same command with --out {shlex.quote(str(folder))} goes on"
+            raise KeyboardInterrupt(f"interrupted; finished problems are saved: {go_on}") from None
+        finally:
+            _write_report(batch)
     _show(batch, as_json)
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["solve_command"]
 
+PLAN_REVIEW = "plan_review"
+"""Stop reason of a run that waits for a person; the next ``--resume`` takes the plan as it then is."""
+
 
 @command
 def solve_command(
@@ -180,8 +183,12 @@ def _print_verdict(result: SolveResult) -> None:
     from stitchcuda.nodes.report import STOP_REASONS
 
     print(f"{result.problem}: {what}")
+    if result.stop_reason == PLAN_REVIEW:
+        print(f"waiting  for review: edit the last file in {Path(result.run_dir) / 'plans'} or leave it as it is")
+        print(f"then     {resume_command(Path(result.run_dir))}")
+        return
     plural = "" if result.attempts == 1 else "s"
     why = STOP_REASONS.get(result.stop_reason, result.stop_reason)
     print(f"stopped  after {result.attempts} attempt{plural}: {why}")
     print(f"best     {result.candidate or 'none: no candidate passed'}")
-    print(f"report   {result.report}")
+    print(f"report   {result.report or 'none'}")

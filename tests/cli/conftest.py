@@ -84,6 +84,7 @@ class FakeSolve:
 
     outcomes: dict[str, Any] = field(default_factory=dict)
     calls: list[dict[str, Any]] = field(default_factory=list)
+    stop_reason: str = "complete"
     before_run_json: bool = False
     """Raise before anything is saved."""
 
@@ -129,7 +130,7 @@ class FakeSolve:
             solved=passed and (speedup is None or speedup > 1.0),
             speedup=speedup,
             reasons=evaluation.reasons,
-            stop_reason="complete",
+            stop_reason=self.stop_reason,
             attempts=1,
             candidate=str(run_dir / "best.py") if passed else None,
             run_dir=str(run_dir),

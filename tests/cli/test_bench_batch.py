@@ -124,7 +124,22 @@ def test_a_folder_that_is_no_batch_is_left_alone(bench):
     Path("batch").mkdir()
     (Path("batch") / "thesis.txt").write_text("mine")
     assert bench().code == 2
-    assert [path.name for path in Path("batch").iterdir()] == ["thesis.txt"]
+    assert (Path("batch") / "thesis.txt").read_text() == "mine"
+    assert not (Path("batch") / "batch.json").exists()
+
+
+def test_two_processes_do_not_share_a_batch(bench, fake_solve):
+    from stitchcuda.bench import BatchFolder
+
+    with BatchFolder(Path("batch")).exclusive():
+        done = bench()
+    assert done.code == 2
+    assert "another process works on the batch" in done.err
+    assert fake_solve.calls == []
+
+
+def test_a_batch_does_not_wait_for_a_person(bench):
+    assert bench("--set", "review_plan=true").code == 2
 
 
 def test_a_dead_endpoint_ends_the_batch(bench, fake_solve):

@@ -190,6 +190,15 @@ def test_explain_shows_plan_and_attempts(cli, fake_solve, problem_file):
     assert "x_reason [why] so" in done.out
 
 
+def test_a_plan_that_waits_for_review_says_what_to_do(cli, fake_solve, problem_file):
+    fake_solve.stop_reason = "plan_review"
+    fake_solve.outcomes["relu"] = "wrong_values"
+    done = cli("solve", problem_file, "--device", "cpu", "--set", "review_plan=true", "--out", "run")
+    assert done.code == 1
+    assert str(Path("run") / "plans") in done.out
+    assert "stitchcuda solve --resume run" in done.out
+
+
 @pytest.mark.usefixtures("fake_solve")
 def test_names_that_are_not_ascii(cli, problem_file, tmp_path):
     folder = tmp_path / "Übung 日本"
