@@ -178,7 +178,8 @@ def test_a_fence_for_the_compiler_and_lookalikes_pass() -> None:
         assert rewritten(source) == source
 
 
-WORDS = """<<< >>> < > ( ) [ ] { } ; , :: __shared__ extern __global__ void k float s [32] // /* */ R"( )" " ' = 1 1'0 NULL
+WORDS = """<<< >>> < > ( ) [ ] { } ; , ::
+    __shared__ extern __global__ void k float s [32] // /* */ R"( )" " ' = 1 1'0 NULL
     __align__(16) template< is_cuda kCUDA asm cudaFuncSetAttribute( #if #endif #define"""
 PIECES = st.sampled_from([*WORDS.split(), "\n", "\\\n", "\r\n", "\n#if 0\n", " "])
 CUDA_WORDS = re.compile(

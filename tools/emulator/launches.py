@@ -116,7 +116,10 @@ def _rewrite_launch(
     name = _base_name(tokens, begin, names, index)
     shown = " ".join(token.text for token in tokens[begin:index] if token.kind != "string").replace(" :: ", "::")
     shown = shown.replace(" < ", "<").replace(" >", ">").replace(" ,", ",").replace("\\", "")
-    if name == "*":
+    if name == "*" and tokens[index].directive:
+        # In a macro the kernel may be a parameter, and so a template without an address.
+        splices.insert(tokens[begin].start, f'::stitch::launcher("*{shown}", {line}, ')
+    elif name == "*":
         # Through a variable: its address tells which kernel cudaFuncSetAttribute meant.
         variable = " ".join(token.text for token in tokens[begin:index])
         splices.insert(tokens[begin].start, f'::stitch::launcher("{shown}", {line}, (const void*)({variable}), ')

@@ -118,22 +118,29 @@ def _rewrite_declaration(tokens: Sequence[Token], index: int, lines: Lines, spli
         _add_name(names, previous, line)
     if not names:
         raise UnsupportedOnCpu(_FORM, line)
+    # In a macro the name may be a parameter: pasted, it is still replaced.
+    prefix = "stitch_shared_##" if directive else "stitch_shared_"
     for name in names:
-        splices.insert(name.start, "stitch_shared_")
+        splices.insert(name.start, prefix)
     splices.insert(tokens[begin].start, "typedef ")
-    after = "".join(
-        f" auto& {name.text} = ::stitch::DynamicShared<stitch_shared_{name.text}>::get();"
-        if is_extern
-        else f" auto& {name.text} = []() -> auto& {{ static ::stitch::Slot stitch_slot;"
-        f' return stitch_slot.template get<stitch_shared_{name.text}>({alignment}, "{name.text}", {line}); }}();'
-        for name in names
-    )
+    references = "; ".join(_reference(name.text, prefix, alignment, line, is_extern=is_extern) for name in names)
+    if semicolon < len(tokens) and tokens[semicolon].text == ";":
+        splices.insert(tokens[semicolon].end, f" {references};")
+    else:
+        splices.insert(tokens[semicolon - 1].end, f"; {references}")
+
+
+def _reference(name: str, prefix: str, alignment: str, line: int, *, is_extern: bool) -> str:
     if is_extern:
-        after = after.replace(" auto& ", " [[maybe_unused]] auto& ")
-    splices.insert(tokens[semicolon].end, after)
+        return f"[[maybe_unused]] auto& {name} = ::stitch::DynamicShared<{prefix}{name}>::get()"
+    return (
+        f"auto& {name} = []() -> auto& {{ static ::stitch::Slot stitch_slot;"
+        f' return stitch_slot.template get<{prefix}{name}>({alignment}, "{name}", {line}); }}()'
+    )
 
 
 def _declaration_end(tokens: Sequence[Token], at: int, directive: int) -> int | None:
+    """The index of the declaration's ``;``, or just behind a macro's text that leaves it to the macro's user."""
     while at < len(tokens) and tokens[at].directive == directive:
         if tokens[at].text in ("(", "[", "{"):
             closed = close_of(tokens, at)
@@ -145,7 +152,7 @@ def _declaration_end(tokens: Sequence[Token], at: int, directive: int) -> int | 
         elif tokens[at].text in (")", "]", "}"):
             return None
         at += 1
-    return None
+    return at if directive else None
 
 
 def _add_name(names: list[Token], token: Token, line: int) -> None:

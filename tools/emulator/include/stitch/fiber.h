@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <new>
 #include <sys/mman.h>
-#if !defined(__x86_64__)
+#if defined(__x86_64__) && !defined(STITCH_UCONTEXT)
+#define STITCH_SWITCH_X86 1
+#else
 #include <ucontext.h>
 #endif
 
@@ -14,7 +16,7 @@ namespace stitch {
 constexpr std::size_t stack_bytes = 128 * 1024;
 constexpr std::size_t guard_bytes = 4096;
 
-#if defined(__x86_64__)
+#if defined(STITCH_SWITCH_X86)
 
 struct Context {
     void* stack_pointer;

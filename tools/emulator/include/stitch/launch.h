@@ -21,9 +21,10 @@ inline std::size_t allowed_dynamic_bytes(const char* name, const void* function)
     std::size_t bytes = static_shared_limit;
     for (unsigned i = 0; i < allowance_count; ++i) {
         const Allowance& allowance = allowances[i];
-        // A kernel reached through a variable on one of the two sides is matched by address if possible, else trusted.
+        // A kernel reached through a variable or a macro is matched by address if possible, else trusted.
         const bool same_function = function != nullptr && allowance.function == function;
-        const bool same_name = allowance.name[0] == '*' ? function == nullptr : std::strcmp(allowance.name, name) == 0;
+        const bool unknown = function == nullptr && (allowance.name[0] == '*' || name[0] == '*');
+        const bool same_name = unknown || std::strcmp(allowance.name, name) == 0;
         if ((same_function || same_name) && allowance.bytes > bytes) bytes = allowance.bytes;
     }
     return bytes;
@@ -68,7 +69,8 @@ __attribute__((visibility("hidden"), noinline)) inline void run_grid(const char*
                                                                      std::size_t dynamic_bytes, const void* function,
                                                                      void (*run)(void*), void* functor) {
     Device& d = device;
-    if (d.in_kernel) abandon(cudaErrorNotSupported, "a kernel launches a kernel (line %d)", line);
+    if (d.in_kernel && pthread_equal(launch_owner, pthread_self()))
+        abandon(cudaErrorNotSupported, "not supported by the cpu device: a kernel launches a kernel (line %d)", line);
     LaunchLock lock;
     const cudaError_t error = check_launch(grid, block, dynamic_bytes, name, function);
     if (error != cudaSuccess) {
@@ -76,7 +78,8 @@ __attribute__((visibility("hidden"), noinline)) inline void run_grid(const char*
         return;
     }
     launch_total++;
-    d.kernel = name;
+    launch_owner = pthread_self();
+    d.kernel = name[0] == '*' ? name + 1 : name;
     d.launch_line = line;
     d.run = run;
     d.functor = functor;

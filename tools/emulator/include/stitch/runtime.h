@@ -86,6 +86,7 @@ struct Device {
 
 STITCH_STATE Device device;
 STITCH_STATE pthread_mutex_t launch_lock = PTHREAD_MUTEX_INITIALIZER;
+STITCH_STATE pthread_t launch_owner{};
 STITCH_STATE unsigned long long launch_total = 0;
 alignas(128) STITCH_STATE unsigned char static_shared[static_shared_limit + canary_bytes];
 alignas(128) STITCH_STATE unsigned char dynamic_shared_memory[dynamic_shared_limit + canary_bytes];
