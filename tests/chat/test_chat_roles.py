@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 from langchain_core.language_models import BaseChatModel
 
-from stitchcuda.nodes.engines.chat import CallLimits, ChatCoder, ChatPlanner, ChatVerifier, FakeAnswer, FakeOpenAIServer
+from stitchcuda.nodes.engines.chat import (
+    CallLimits,
+    ChatCoder,
+    ChatPlanner,
+    ChatVerifier,
+    FakeAnswer,
+    FakeOpenAIServer,
+    prompts,
+)
 from stitchcuda.nodes.engines.protocols import CoderEngine, EngineFailure, PlannerEngine, VerifierEngine
 from stitchcuda.nodes.evidence import CoderEvidence, PlannerEvidence, VerifierEvidence
 
@@ -281,6 +289,25 @@ async def test_roles_can_share_one_server_with_a_script_each(
         answer, _ = await ChatPlanner(model, limits).plan(planner_evidence)
         assert [request.role for request in server.requests] == ["verifier", "coder", "planner"]
     assert (diagnosis.instruction, candidate.source, answer.summary) == ("add it", PROGRAM, "s")
+
+
+async def test_nothing_blocks_the_event_loop(
+    open_model: OpenModel, limits: CallLimits, coder_evidence: CoderEvidence, planner_evidence: PlannerEvidence
+) -> None:
+    """The development server of LangGraph refuses blocking calls in async nodes."""
+    blockbuster = pytest.importorskip("blockbuster")
+    prompts._template.cache_clear()
+    answers = {
+        "coder": ["no", FakeAnswer(CODE[:60], finish_reason="length"), CODE[60:]],
+        "planner": ["no", plan(task())],
+    }
+    with FakeOpenAIServer(answers) as server:
+        model = open_model(server.url)
+        with blockbuster.blockbuster_ctx():
+            candidate, _ = await ChatCoder(model, limits).write(coder_evidence)
+            answer, _ = await ChatPlanner(model, limits).plan(planner_evidence)
+    assert candidate.source == PROGRAM
+    assert answer.subtasks[0].id == "a"
 
 
 @pytest.mark.parametrize("usage", [None, (7, 3)])

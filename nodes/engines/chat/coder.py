@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from functools import partial
 
@@ -40,7 +41,7 @@ class ChatCoder:
             EngineFailure: no usable answer this time.
             ModelError: the endpoint cannot be used.
         """
-        system, question = coder_prompts(evidence)
+        system, question = await asyncio.to_thread(coder_prompts, evidence)  # reads files
         limits = self.limits or CallLimits.of(self.model)
         return await Conversation(self.model, "coder", system, question, limits).settle(partial(_read, evidence))
 

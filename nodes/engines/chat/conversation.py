@@ -116,12 +116,12 @@ class Conversation:
         for _ in range(1 + self.limits.answer_retries):
             reply = await self._reply()
             try:
-                return read(reply), self.usage
+                return await asyncio.to_thread(read, reply), self.usage  # parsing may take a while
             except AnswerError as error:
                 problem = error
             if reply.truncated and problem.code != "refused":
                 problem = AnswerError("truncated", f"the answer was cut off at its length limit; {problem}")
-            self._correct(reply, problem)
+            await asyncio.to_thread(self._correct, reply, problem)
         tries = 1 + self.limits.answer_retries
         raise self._failure(problem.code, f"{problem} (asked {tries} times)")
 
@@ -147,7 +147,8 @@ class Conversation:
             return Reply((text,))
         if not text.strip():  # the whole limit went into reasoning: nothing to continue
             return Reply((text,), truncated=True)
-        more = [*self.messages, AIMessage(text), HumanMessage(render("continuation"))]
+        request = await asyncio.to_thread(render, "continuation")
+        more = [*self.messages, AIMessage(text), HumanMessage(request)]
         rest = await self._call(more, structured=False)
         second = str(rest.text)
         still_cut = rest.response_metadata.get("finish_reason") == "length"

@@ -11,6 +11,7 @@ import ast
 import builtins
 import json
 import re
+import threading
 import warnings
 from collections.abc import Iterator
 from itertools import islice
@@ -26,16 +27,24 @@ _OTHER_TAGS = {"json", "diff", "patch", "bash", "sh", "shell", "text", "txt", "c
 _CODE_START = re.compile(r"^(?:import |from \S+ import |#|\"\"\"|'''|class |@)")
 
 
+_QUIET = threading.Lock()  # warning filters belong to the process, and answers are read in threads
+
+
+def _parse(source: str) -> ast.Module:
+    """``ast.parse`` without warnings: an invalid escape in a candidate's string is not ours to report."""
+    with _QUIET, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(source)
+
+
 def _tree(source: str) -> ast.Module | str:
     """The syntax tree, or why there is none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an invalid escape in a candidate's string is not our warning
-        try:
-            return ast.parse(source)
-        except SyntaxError as error:
-            return f"line {error.lineno}: {error.msg}"
-        except (ValueError, RecursionError, MemoryError) as error:
-            return str(error) or type(error).__name__
+    try:
+        return _parse(source)
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return str(error) or type(error).__name__
 
 
 def _is_whole(block: str) -> bool:
@@ -114,15 +123,13 @@ def _unfenced(text: str) -> str:
     start = next((at for at, line in enumerate(lines) if _CODE_START.match(line)), 0)
     lines = lines[start:]
     while lines:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                ast.parse("\n".join(lines))
-                break
-            except SyntaxError as error:
-                at = (error.lineno or 0) - 1
-            except (ValueError, RecursionError, MemoryError):
-                break
+        try:
+            _parse("\n".join(lines))
+            break
+        except SyntaxError as error:
+            at = (error.lineno or 0) - 1
+        except (ValueError, RecursionError, MemoryError):
+            break
         # Only an unindented line after a blank one can be prose after the program; a cut anywhere else
         # would turn a broken method into a shorter one that parses.
         if not 0 < at < len(lines) or lines[at][:1].isspace() or lines[at - 1].strip():

@@ -180,6 +180,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # connections stay open, as those of real endpoints do
     server: _Server
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -243,6 +244,7 @@ class _Handler(BaseHTTPRequestHandler):
         if answer.drip_s:
             for at in range(len(payload)):
                 if self.server.fake._stopping.is_set():
+                    self.close_connection = True
                     return
                 self.wfile.write(payload[at : at + 1])
                 self.server.fake.wait(answer.drip_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from functools import partial
 
@@ -42,7 +43,7 @@ class ChatPlanner:
             EngineFailure: no usable answer this time.
             ModelError: the endpoint cannot be used.
         """
-        system, question = planner_prompts(evidence)
+        system, question = await asyncio.to_thread(planner_prompts, evidence)  # reads files
         conversation = Conversation(
             self.model, "planner", system, question, self.limits or CallLimits.of(self.model), strict_schema(PlanAnswer)
         )

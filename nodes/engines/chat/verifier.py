@@ -6,6 +6,7 @@ is that the plan itself is wrong.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from functools import partial
 
@@ -45,7 +46,7 @@ class ChatVerifier:
             EngineFailure: no usable answer this time.
             ModelError: the endpoint cannot be used.
         """
-        system, question = verifier_prompts(evidence)
+        system, question = await asyncio.to_thread(verifier_prompts, evidence)  # reads files
         limits = self.limits or CallLimits.of(self.model)
         conversation = Conversation(self.model, "verifier", system, question, limits, strict_schema(FeedbackAnswer))
         return await conversation.settle(partial(_read, evidence))
