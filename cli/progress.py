@@ -48,6 +48,12 @@ class Progress(Protocol):
         """A line that stays when the live table is gone."""
 
 
+def message_of(event: EventLike) -> str:
+    """The event's message without what stands beside it anyway: the number of the attempt, the bare status."""
+    text = event.message.removeprefix(f"attempt {event.attempt}: ")
+    return "" if text == event.status else text
+
+
 class PlainProgress:
     """A line per event; for logs and pipes."""
 
@@ -62,8 +68,8 @@ class PlainProgress:
             parts.append(event.status)
         if event.speedup is not None:
             parts.append(f"{event.speedup:.2f}x")
-        if event.message:
-            parts.append(event.message)
+        if message := message_of(event):
+            parts.append(message)
         self.note(" · ".join(parts))
 
     def note(self, text: str) -> None:
@@ -85,10 +91,11 @@ class LiveProgress:
 
     def __call__(self, event: EventLike) -> None:
         attempt = f"attempt {event.attempt} · " if event.attempt is not None else ""
-        self._now = f"{attempt}{event.stage}" + (f" · {event.message}" if event.message else "")
+        message = message_of(event)
+        self._now = f"{attempt}{event.stage}" + (f" · {message}" if message else "")
         self._stage_started = time.monotonic()
         if event.attempt is not None and event.status:
-            self._attempts[event.attempt] = (event.status, event.speedup, event.message)
+            self._attempts[event.attempt] = (event.status, event.speedup, message)
 
     def note(self, text: str) -> None:
         self._title = text
