@@ -19,6 +19,7 @@ from stitchcuda.tools.build.commands import (
     CheckedSpec,
     Emulator,
     Unit,
+    build_bridge_command,
     build_cxx_command,
     build_link_command,
     build_nvcc_command,
@@ -170,6 +171,8 @@ class Builder:
             if not completed.ok:
                 return _failed_attempt(completed, outputs, job)
         if job.link:
+            if facade and job.spec.python_module and (bridge := self._bridge(job)) is not None:
+                objects.append(bridge)
             command = build_link_command(
                 job.checked, job.toolchain, objects, folder / f"{job.spec.name}.so", target=job.target, facade=facade
             )
@@ -182,8 +185,8 @@ class Builder:
     def _host_command(self, job: _Job, unit: Unit, source: Path, output: Path, *, facade: bool) -> list[str]:
         emulator = _emulator() if job.target == "cpu" else None
         pch: Path | None = None
-        if emulator is not None and not facade:
-            pch = self._precompiled(job, emulator, is_cuda_source=unit.is_cuda)
+        if emulator is not None:
+            pch = self._precompiled(job, emulator, facade=facade, is_cuda_source=unit.is_cuda)
         return build_cxx_command(
             job.spec.name,
             job.checked,
@@ -197,23 +200,41 @@ class Builder:
             pch=pch,
         )
 
-    def _precompiled(self, job: _Job, emulator: Emulator, *, is_cuda_source: bool) -> Path | None:
-        """torch's own headers, precompiled once per set of flags; ``None`` when that did not work out."""
+    def _precompiled(self, job: _Job, emulator: Emulator, *, facade: bool, is_cuda_source: bool) -> Path | None:
+        """The headers, precompiled once per set of flags; ``None`` when that did not work out."""
+        from stitchcuda.tools.emulator import prelude
+
         flags = pch_flags(job.checked, job.toolchain, emulator, is_cuda_source=is_cuda_source)
-        identity = [*job.toolchain.identity().items(), *flags]
-        digest = "pch-" + sha256_text(repr(identity))
+        if flags is None:
+            return None
+        digest = "pch-" + sha256_text(repr([facade, *job.toolchain.identity().items(), *flags]))
 
         def make(folder: Path) -> bool:
-            header = folder / "torch_headers.h"
-            header.write_text("#include <torch/extension.h>\n", encoding="utf-8")
-            command = build_pch_command(job.toolchain, flags, header, folder / "torch_headers.h.gch")
+            header, output = folder / "headers.h", folder / "headers.h.gch"
+            # torch's own headers come before the emulator's words, which are not for them.
+            text = "#include <torch/extension.h>\n"
+            header.write_text(prelude() + text if facade else text, encoding="utf-8")
+            command = build_pch_command(job.toolchain, flags, emulator, header, output, facade=facade)
             return self._run(command, job, folder).ok
 
         try:
             folder, _ = self.store.get_or_make(digest, make, timeout_s=job.left_s(), cancel=self.cancel)
         except Busy:
             return None
-        return folder / "torch_headers.h" if folder is not None else None
+        return folder / "headers.h" if folder is not None else None
+
+    def _bridge(self, job: _Job) -> Path | None:
+        """The fast caller's object file, compiled once; ``None`` without Python's headers (calls then take ctypes)."""
+        digest = "bridge-" + sha256_text(repr(sorted(job.toolchain.identity().items())))
+
+        def make(folder: Path) -> bool:
+            return self._run(build_bridge_command(job.toolchain, folder / "bridge.o"), job, folder).ok
+
+        try:
+            folder, _ = self.store.get_or_make(digest, make, timeout_s=job.left_s(), cancel=self.cancel)
+        except Busy:
+            return None
+        return folder / "bridge.o" if folder is not None else None
 
     def _run(self, command: Sequence[str], job: _Job, folder: Path) -> Completed:
         return run_command(command, timeout_s=job.left_s(), cwd=folder, cancel=self.cancel)

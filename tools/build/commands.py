@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +16,17 @@ __all__ = [
     "CheckedSpec",
     "Emulator",
     "Unit",
+    "build_bridge_command",
     "build_cxx_command",
     "build_link_command",
     "build_nvcc_command",
     "build_pch_command",
     "build_units",
     "check_spec",
+    "pch_flags",
 ]
 
+BRIDGE = Path(__file__).parent / "bridge.cpp"
 EMULATOR_DEFINE = "-DSTITCHCUDA_EMULATOR=1"
 
 
@@ -123,8 +127,16 @@ def _defines(spec_name: str) -> list[str]:
     return [f"-DTORCH_EXTENSION_NAME={spec_name}", "-DTORCH_API_INCLUDE_EXTENSION_H"]
 
 
-def _host_flags(checked: CheckedSpec, toolchain: Toolchain, *, is_cuda_source: bool) -> list[str]:
+# Dropped on the emulator, which says nothing about speed: so that all candidates share one precompiled header.
+_TUNING = re.compile(
+    r"-O.*|-g\d?|-march=.*|-mtune=.*|-m(avx|fma|f16c|sse).*|-funroll-loops|-pipe|-fomit-frame-pointer|-fPIC"
+)
+
+
+def _host_flags(checked: CheckedSpec, toolchain: Toolchain, *, target: str, is_cuda_source: bool) -> list[str]:
     flags = [*checked.host, *(cpu_flags_of_nvcc(checked.device) if is_cuda_source else ())]
+    if target == "cpu":
+        flags = [flag for flag in flags if not _TUNING.fullmatch(flag)]
     standard = language_standard(flags) or toolchain.standard
     # torch's headers need at least their own standard; a candidate that asks for less gets it, as from torch's builder.
     standard = max(standard.replace("gnu", "c").replace("2a", "20").replace("2b", "23"), toolchain.standard)
@@ -146,7 +158,11 @@ def build_cxx_command(
     pch: Path | None = None,
 ) -> list[str]:
     """g++ for a ``.cpp``, or for a rewritten ``.cu`` on the emulator."""
-    command = [toolchain.cxx, *_host_flags(checked, toolchain, is_cuda_source=is_cuda_source), *_defines(name)]
+    command = [
+        toolchain.cxx,
+        *_host_flags(checked, toolchain, target=target, is_cuda_source=is_cuda_source),
+        *_defines(name),
+    ]
     if target == "cpu":
         assert emulator is not None
         command += [EMULATOR_DEFINE, *emulator.flags]
@@ -164,14 +180,22 @@ def build_cxx_command(
     return [*command, "-x", "c++", "-c", str(source), "-o", str(output)]
 
 
-def build_pch_command(toolchain: Toolchain, flags: Sequence[str], header: Path, output: Path) -> list[str]:
-    """g++ for the precompiled form of torch's own headers on the emulator's target."""
-    return [toolchain.cxx, *flags, *_torch_includes(toolchain), "-x", "c++-header", str(header), "-o", str(output)]
+def build_pch_command(
+    toolchain: Toolchain, flags: Sequence[str], emulator: Emulator, header: Path, output: Path, *, facade: bool
+) -> list[str]:
+    """g++ for the precompiled form of the facade's or of torch's own headers, on the emulator's target."""
+    includes = ["-I", str(emulator.include_dir)]
+    includes += ["-isystem", str(FACADE_DIR)] if facade else _torch_includes(toolchain)
+    return [toolchain.cxx, *flags, *includes, "-x", "c++-header", str(header), "-o", str(output)]
 
 
-def pch_flags(checked: CheckedSpec, toolchain: Toolchain, emulator: Emulator, *, is_cuda_source: bool) -> list[str]:
-    """The flags that a precompiled header depends on; a candidate's own defines are added after it."""
-    flags = _host_flags(checked, toolchain, is_cuda_source=is_cuda_source)
+def pch_flags(
+    checked: CheckedSpec, toolchain: Toolchain, emulator: Emulator, *, is_cuda_source: bool
+) -> list[str] | None:
+    """The flags that a precompiled header depends on; ``None`` when the candidate's defines may change the header."""
+    flags = _host_flags(checked, toolchain, target="cpu", is_cuda_source=is_cuda_source)
+    if any(re.match(r"-[DU]_*(CUDA|TORCH|C10|AT|STITCH|GLIBCXX|GNU|NDEBUG)", flag) for flag in flags):
+        return None
     return [flag for flag in flags if not flag.startswith(("-D", "-U", "-W", "-w"))] + [
         EMULATOR_DEFINE,
         *emulator.flags,
@@ -239,6 +263,13 @@ def build_link_command(
     else:
         command += [flag for flag in checked.link if not re.match(r"-l(cu|nvrtc|torch|c10)", flag)]
     return command
+
+
+def build_bridge_command(toolchain: Toolchain, output: Path) -> list[str]:
+    """g++ for the fast caller that is linked into each extension against the facade; needs Python's headers."""
+    python = sysconfig.get_path("include")
+    flags = ["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique"]
+    return [toolchain.cxx, *flags, "-I", str(FACADE_DIR), "-I", python, "-c", str(BRIDGE), "-o", str(output)]
 
 
 def _torch_includes(toolchain: Toolchain) -> list[str]:

@@ -108,8 +108,30 @@ def _load_facade(path: str, name: str) -> types.ModuleType:
         bound = _Bound.read(table[index], ctypes.addressof(table[index]), library)
         overloads.setdefault(bound.name, []).append(bound)
     for function, bounds in overloads.items():
-        setattr(module, function, _callable(function, bounds))
+        setattr(module, function, _fast(function, bounds, _callable(function, bounds), library))
     return module
+
+
+def _fast(name: str, bounds: Sequence[_Bound], slow: Callable[..., Any], library: ctypes.PyDLL) -> Callable[..., Any]:
+    """The native caller (``bridge.cpp``) over ``slow``, where the extension has it and the signature suits it."""
+    if len(bounds) != 1 or not hasattr(library, "stitch_bridge"):
+        return slow
+    make = library.stitch_bridge
+    make.restype = ctypes.py_object
+    make.argtypes = (ctypes.c_size_t, *[ctypes.py_object] * 4)
+    aoti = torch._C._aoti
+    native: Any = make(
+        bounds[0].address,
+        slow,
+        torch.Tensor,
+        aoti.unsafe_alloc_void_ptrs_from_tensors,
+        aoti.alloc_tensor_by_stealing_from_void_ptr,
+    )
+    if native is None:
+        return slow
+    native.__name__, native.__qualname__, native.__doc__ = name, name, slow.__doc__
+    native.library = library  # its code lives in there
+    return native  # type: ignore[no-any-return]
 
 
 def _callable(name: str, bounds: Sequence[_Bound]) -> Callable[..., Any]:

@@ -98,7 +98,7 @@ def _find(target: str, cuda_home: str, path: str) -> Toolchain:
         raise ToolchainError("g++ is not on the path: install a C++17 compiler (gcc 11 or newer) to build candidates")
     torch_dir, torch_version, standard = _torch()
     cxx_version = _first_line([cxx, "--version"])
-    headers = [FACADE_DIR]
+    headers = [FACADE_DIR.parent]
     if target == "cpu":
         from stitchcuda.tools.emulator import include_dir
 
@@ -125,7 +125,7 @@ def _find(target: str, cuda_home: str, path: str) -> Toolchain:
         standard,
         nvcc=nvcc,
         nvcc_version=version,
-        cuda_home=Path(nvcc).resolve().parent.parent,
+        cuda_home=_cuda_home(nvcc),
         headers=_tree_digest((*headers, FACADE_CUDA_DIR, STUB_DIR)),
     )
 
@@ -139,6 +139,13 @@ def _nvcc(cuda_home: str, path: str) -> str:
     if found is None:
         raise ToolchainError("nvcc was not found: install the CUDA toolkit, or set CUDA_HOME to it, to build for a GPU")
     return found
+
+
+def _cuda_home(nvcc: str) -> Path:
+    """The toolkit's root as nvcc itself sees it: the file on the path may be a wrapper or a link."""
+    dry = run_command([nvcc, "--dryrun", "-c", "nothing.cu"], timeout_s=30).output
+    top = re.search(r"^#\$ TOP=(.+)$", dry, re.MULTILINE)
+    return Path(top[1]).resolve() if top else Path(nvcc).resolve().parent.parent
 
 
 def _check_age(target: str, version: str) -> None:
@@ -173,7 +180,7 @@ def _tree_digest(folders: tuple[Path, ...]) -> str:
     digest = hashlib.sha256()
     for folder in folders:
         for file in sorted(folder.rglob("*")):
-            if file.is_file() and file.suffix in (".h", ".hpp", ".cuh", ".py"):
+            if file.is_file() and file.suffix in (".h", ".hpp", ".cuh", ".py", ".cpp"):
                 digest.update(str(file.relative_to(folder)).encode())
                 digest.update(file.read_bytes())
     return digest.hexdigest()

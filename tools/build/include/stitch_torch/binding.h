@@ -14,30 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "call.h"
 #include "tensor.h"
 
 // Hidden, so that two extensions in one process never share a registry.
 namespace stitch_torch __attribute__((visibility("hidden"))) {
-
-struct Value {
-  int64_t code;  // a letter of the signature; 'N' for None
-  int64_t count;
-  union {
-    int64_t integer;
-    double real;
-    void* pointer;
-  };
-};
-struct Function;
-using Entry = int (*)(const Function* self, Value* arguments, Value** results, int64_t* result_count, char** error);
-struct Function {
-  const char* name;
-  const char* doc;
-  const char* signature;
-  const char* arguments;  // "x,y=i2,z": names and defaults as given with py::arg; empty when not given
-  Entry entry;
-  const void* target;
-};
 
 inline std::vector<Function>& registry() {
   static std::vector<Function> functions;
