@@ -47,7 +47,7 @@ def select(
         sources: files and folders.
         ids: KernelBench ids, for example ``1,3,5-9``.
         slice_text: ``START:STOP[:STEP]`` of what the other options leave, as in Python.
-        pattern: a shell pattern that the slug or the name has to match; without ``*`` or ``?`` a part of it.
+        pattern: a shell pattern that the slug, the name or the file name has to match; without ``*`` or ``?`` a part of it.
         limit: how many at most, after everything else.
 
     Raises:
@@ -160,4 +160,5 @@ def _unique(chosen: list[Selection]) -> list[Selection]:
 
 
 def _matches(listed: Listed, glob: str) -> bool:
-    return any(fnmatch.fnmatch(text.lower(), glob.lower()) for text in (listed.slug, listed.name))
+    texts = (listed.slug, listed.name, Path(listed.origin).stem)
+    return any(fnmatch.fnmatch(text.lower(), glob.lower()) for text in texts)

@@ -134,6 +134,9 @@ def test_select_from_folders_and_files(problem_file, tmp_path):
     assert slugs("b/1_relu.py") == ["1_relu"]
     assert slugs("a", pattern="elu") == ["1_relu", "10_gelu"]
     assert slugs("a", pattern="1*") == ["1_relu", "10_gelu"]
+    assert slugs("a", pattern="?_s*") == ["2_softmax"]
+    (tmp_path / "b" / "07_seven.py").write_text(text)
+    assert slugs("b", pattern="07_*") == ["7_seven"]
     assert slugs("a", slice_text="1:3") == ["2_softmax", "3_broken"]
     assert slugs("a", slice_text="1:", limit=1) == ["2_softmax"]
     broken = select([tmp_path / "a"], pattern="broken")[0]
