@@ -75,12 +75,9 @@ class _CandidateWorker:
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)
         else:
-            import importlib.util
+            from stitchcuda.tools.emulator.device import cuda_on_cpu
 
-            if importlib.util.find_spec("stitchcuda.tools.emulator.device"):
-                from stitchcuda.tools.emulator.device import cuda_on_cpu
-
-                cuda_on_cpu()
+            self._emulated = cuda_on_cpu()
         from stitchcuda.tools.build.capture import capture_load_inline
 
         capture_load_inline(self._request_build)

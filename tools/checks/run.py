@@ -193,12 +193,12 @@ def _conclude(found: _Findings, policy: Policy, seconds: float) -> CheckReport:
     if any(not check.ok for check, _ in found.checks):
         status, codes, message = first_failure(found.checks)
         if status is Status.WRONG_VALUES:
-            if len(found.digests) > 1 and len(set(found.digests)) == 1:
-                codes = ("ignores_input", *codes)
-                message = f"the output is the same whatever the input; {message}"
-            elif found.replayed:
+            if found.replayed:
                 codes = ("stale_output", *codes)
                 message = f"the output is that of an earlier call; {message}"
+            elif len(found.digests) > 1 and len(set(found.digests)) == 1:
+                codes = ("ignores_input", *codes)
+                message = f"the output is the same whatever the input; {message}"
         return CheckReport(ok=False, status=status, reasons=codes, message=message, **common)
     if found.overwritten:
         message = "the result of the first call changed when the second call was made: outputs share one buffer"

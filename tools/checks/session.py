@@ -185,6 +185,9 @@ def _raised(error: Any, op: str) -> CandidateFailed:
         reason = "early_exit"
     elif told.get("out_of_memory") is True:
         reason = "out_of_memory"
+    elif kind == "AcceleratorError" or "CUDA error" in message or "CUDA kernel" in message:
+        # What follows the first sentence is torch's advice on debugging flags.
+        reason, message = "cuda_error", message.partition(" Search for ")[0]
     elif kind in ("SyntaxError", "IndentationError", "TabError"):
         reason = "syntax_error"
     elif op == "import":

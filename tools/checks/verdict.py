@@ -54,7 +54,7 @@ def judge_leaf(trial: str, leaf: dict[str, Any]) -> tuple[OutputCheck, str]:
             code = "mismatch"
         failed = OutputCheck(trial=trial, output=path, ok=False, status=Status.WRONG_VALUES, message=message, **numbers)
         return failed, code
-    status = Status.WRONG_DTYPE if kind == "dtype" else Status.WRONG_SHAPE
+    status = Status.WRONG_DTYPE if kind in ("dtype", "device") else Status.WRONG_SHAPE
     code = {"structure": "structure", "shape": "shape", "dtype": "dtype", "device": "device"}[kind]
     message = f"expected {kind if kind != 'structure' else ''} {leaf['expected']}, got {leaf['got']}".replace("  ", " ")
     return OutputCheck(trial=trial, output=path, ok=False, status=status, message=message), code

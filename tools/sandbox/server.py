@@ -34,6 +34,14 @@ from stitchcuda.tools.sandbox.wire import Channel, close_all
 __all__ = ["main"]
 
 _CHANNEL_FD = 3
+_PRELOADED = (
+    "torch.utils.cpp_extension",
+    "stitchcuda.tools.build.capture",
+    "stitchcuda.tools.build.loader",
+    "stitchcuda.tools.emulator.device",
+    "stitchcuda.tools.checks.candidate_worker",
+    "stitchcuda.tools.checks.reference_worker",
+)
 _IDLE_S = 1.0
 
 
@@ -76,8 +84,9 @@ def main(control_fd: int, root: str) -> None:
 def _preload() -> None:
     """What nearly every worker needs; must start no thread and open no device."""
     import torch
-    import torch.nn.functional
 
+    for name in _PRELOADED:
+        import_module(name)
     torch.set_num_threads(1)
 
 

@@ -1,0 +1,57 @@
+"""Functions that tests run through ``run_isolated``."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+
+
+class ProblemError(Exception):
+    pass
+
+
+def add(a: int, b: int) -> dict[str, int]:
+    return {"sum": a + b, "pid": os.getpid()}
+
+
+def fail(text: str) -> None:
+    raise ProblemError(text)
+
+
+def crash() -> None:
+    os.kill(os.getpid(), 11)
+
+
+def sleep(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def surroundings() -> dict[str, object]:
+    """What foreign code would see."""
+    return {
+        "environment": dict(os.environ),
+        "files": os.listdir("."),
+        "descriptors": sorted(int(n) for n in os.listdir("/proc/self/fd"))[:-1],
+        "interfaces": sorted(name for _, name in socket.if_nameindex()),
+    }
+
+
+def leave_a_child(marker: str) -> None:
+    """Start a process in a session of its own that would outlive us."""
+    subprocess.Popen(["sh", "-c", f"sleep 300; : {marker}"], start_new_session=True)
+
+
+def cuda_seen() -> bool:
+    import torch
+
+    return torch.cuda.is_initialized()
+
+
+def linger(channel, folder):  # type: ignore[no-untyped-def]
+    """An entry function: start a process in another session, answer, and stay."""
+    request, _ = channel.receive()
+    leave_a_child(request["marker"])
+    channel.send({"reply": request["request"]})
+    channel.receive()
