@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import pytest
 from stitchcuda.tools.emulator import compile_flags, include_dir, prelude, rewrite
 
 SOURCE = Path(__file__).parent / "kernels" / "basics.cu"
-Build = Callable[..., ctypes.CDLL]
 
 
 def build_shared_object(source: Path, folder: Path, *flags: str) -> ctypes.CDLL:
@@ -366,6 +365,42 @@ def test_a_missing_barrier_gives_wrong_values(lib: ctypes.CDLL) -> None:
     assert not np.array_equal(y, x[::-1])
 
 
+def test_two_threads_of_the_host_launch_at_the_same_time(lib: ctypes.CDLL) -> None:
+    rng = np.random.default_rng(3)
+    inputs = [rng.standard_normal((40, 300), dtype=np.float32) for _ in range(4)]
+    outputs = [np.zeros_like(x) for x in inputs]
+
+    def launch(i: int) -> None:
+        for _ in range(5):
+            lib.softmax(p(inputs[i]), p(outputs[i]), 40, 300)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(launch, range(4)))
+    for x, y in zip(inputs, outputs, strict=True):
+        e = np.exp(x.astype(np.float64))
+        np.testing.assert_allclose(y, e / e.sum(1, keepdims=True), rtol=1e-4, atol=1e-7)
+
+
 def test_too_much_static_shared_memory(lib: ctypes.CDLL) -> None:
     assert lib.too_much_static(p(np.zeros(32, np.float32))) == 1
     assert "49152 is the limit" in lib.message().decode()
+
+
+def test_lanes_that_leave_a_loop_one_after_another(lib: ctypes.CDLL) -> None:
+    out = np.zeros(32, np.int32)
+    lib.uneven(p(out))
+    assert out.tolist() == [sum(32 - 8 * i for i in range(lane % 4 + 1)) for lane in range(32)]
+
+
+def test_a_value_from_a_lane_that_takes_no_part_is_nan(lib: ctypes.CDLL) -> None:
+    out = np.zeros(32, np.float32)
+    lib.undefined_lane(p(out))
+    assert out[:4].tolist() == [4, 5, 6, 7]
+    assert np.isnan(out[4:8]).all()
+    assert out[8:].tolist() == list(range(8, 32))
+
+
+def test_whole_warps_may_use_different_barriers(lib: ctypes.CDLL) -> None:
+    out = np.zeros(64, np.int32)
+    assert lib.one_by_one(p(out)) == 0
+    assert out.tolist() == [1] * 32 + [2] * 32

@@ -140,6 +140,10 @@ def test_shared_variables(declaration: str, names: list[str]) -> None:
         ("TORCH_LIBRARY_IMPL(mine, CUDA, m)", "TORCH_LIBRARY_IMPL(mine, CPU, m)"),
         ("torch::cuda::is_available()", "::stitch::cuda_is_available()"),
         ("#if __CUDA_ARCH__ >= 800", "#if STITCH_CUDA_ARCH >= 800"),
+        (
+            "PackedTensorAccessor32<T, 2, torch::RestrictPtrTraits>",
+            "PackedTensorAccessor32<T, 2, torch::DefaultPtrTraits>",
+        ),
         ("#ifdef __CUDACC__", "#ifdef STITCH_CUDACC"),
         ("__noinline__ __device__ int f();", "__attribute__((noinline)) __device__ int f();"),
         ("__attribute__((__noinline__)) int f();", "__attribute__((__noinline__)) int f();"),

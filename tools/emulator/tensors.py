@@ -16,6 +16,7 @@ _WORDS = {
     "__CUDACC__": "STITCH_CUDACC",
     "__CUDA_ARCH__": "STITCH_CUDA_ARCH",
     "__NVCC__": "STITCH_CUDACC",
+    "RestrictPtrTraits": "DefaultPtrTraits",  # torch declares the former for nvcc only
 }
 _TORCH_CUDA = {
     "is_available": "::stitch::cuda_is_available",

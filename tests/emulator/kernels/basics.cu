@@ -422,3 +422,32 @@ __global__ void too_much_static_kernel(float* y) {
     y[threadIdx.x] = a[threadIdx.x];
 }
 EXPORT int too_much_static(float* y) { return guarded([&] { too_much_static_kernel<<<1, 32>>>(y); }); }
+// Iterations that differ by lane: the loop ends early for some lanes while others still shuffle among themselves.
+__global__ void uneven_kernel(int* out) {
+    int lane = threadIdx.x;
+    int sum = 0;
+    for (int i = 0; i < lane % 4 + 1; ++i) {
+        unsigned mask = __activemask();
+        sum += __popc(mask);
+        __syncwarp(mask);
+    }
+    out[lane] = sum;
+}
+EXPORT void uneven(int* out) { uneven_kernel<<<1, 32>>>(out); }
+__global__ void undefined_lane_kernel(float* out) {
+    float v = threadIdx.x;
+    if (threadIdx.x < 8) v = __shfl_down_sync(0x000000ffu, v, 4);  // lanes 4 to 7 read lanes that take no part
+    out[threadIdx.x] = v;
+}
+EXPORT void undefined_lane(float* out) { undefined_lane_kernel<<<1, 32>>>(out); }
+__global__ void one_by_one_kernel(int* out) {
+    // Two warps in the two branches: a barrier each, in different lines, as on a GPU.
+    if (threadIdx.x < 32) {
+        out[threadIdx.x] = 1;
+        __syncthreads();
+    } else {
+        __syncthreads();
+        out[threadIdx.x] = out[threadIdx.x - 32] + 1;
+    }
+}
+EXPORT int one_by_one(int* out) { return guarded([&] { one_by_one_kernel<<<1, 64>>>(out); }); }

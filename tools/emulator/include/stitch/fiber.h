@@ -13,7 +13,7 @@
 
 namespace stitch {
 
-constexpr std::size_t stack_bytes = 128 * 1024;
+constexpr std::size_t stack_bytes = 256 * 1024;  // of address space; a CUDA thread may have 512 KB of local memory
 constexpr std::size_t guard_bytes = 4096;
 
 #if defined(STITCH_SWITCH_X86)
