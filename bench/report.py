@@ -102,14 +102,14 @@ def _score_lines(scores: Scores) -> list[str]:
         ("geometric mean, failures as 1.0x", ratio_text(scores.geomean_all)),
     ]
     lines = _table(("score", "value"), rows)
+    if scores.passed and not scores.timed:
+        return [*lines, "", "Nothing was timed: only a GPU is timed, so there is no speed-up to score."]
     lines += [
         "",
         f"fast_p is the share of all {scores.problems} problems that passed and are more than p times as fast as "
         f"PyTorch eager. The last line is over the {scores.timed + scores.failed} problems "
         "that were timed or failed.",
     ]
-    if scores.passed and not scores.timed:
-        lines.append("Nothing was timed: only a GPU is timed, so there is no speed-up to score.")
     return lines
 
 

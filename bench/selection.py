@@ -47,7 +47,8 @@ def select(
         sources: files and folders.
         ids: KernelBench ids, for example ``1,3,5-9``.
         slice_text: ``START:STOP[:STEP]`` of what the other options leave, as in Python.
-        pattern: a shell pattern that the slug, the name or the file name has to match; without ``*`` or ``?`` a part of it.
+        pattern: a shell pattern that the slug, the name or the file name has to match; without ``*`` or ``?`` a
+            part of it.
         limit: how many at most, after everything else.
 
     Raises:

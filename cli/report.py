@@ -79,6 +79,9 @@ def print_batch(pairs: Pairs) -> None:
     stdout_console().print(table)
     counts = ", ".join(f"{count} {status}" for status, count in scores.counts.items())
     print(f"\n{scores.problems} problems: {counts}")
+    if scores.passed and not scores.timed:
+        print("nothing was timed: only a GPU is timed, so there is no speed-up to score")
+        return
     print("  ".join(f"fast_{p} {share_text(value)}" for p, value in scores.fast_p.items()))
     print(
         f"geometric mean {ratio_text(scores.geomean_passed)} over {scores.timed} passed and timed, "
