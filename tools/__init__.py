@@ -10,9 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stitchcuda.tools.evaluate import Evaluator, EvaluatorSettings, settle
+    from stitchcuda.tools.evaluate import Evaluator, EvaluatorSettings
     from stitchcuda.tools.machine import inspect_machine, resolve_device
     from stitchcuda.tools.sandbox import IsolatedError, run_isolated, sandbox_features
+    from stitchcuda.tools.settling import settle
 
 __all__ = [
     "Evaluator",
@@ -28,7 +29,7 @@ __all__ = [
 _HOMES = {
     "Evaluator": "evaluate",
     "EvaluatorSettings": "evaluate",
-    "settle": "evaluate",
+    "settle": "settling",
     "inspect_machine": "machine",
     "resolve_device": "machine",
     "IsolatedError": "sandbox",

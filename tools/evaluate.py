@@ -39,7 +39,7 @@ from stitchcuda.tools.checks.session import CandidateFailed, CandidateSession, R
 from stitchcuda.tools.sandbox import Worker, warm_up
 from stitchcuda.tools.sandbox.wire import close_all
 from stitchcuda.tools.screens.python_rules import screen_source
-from stitchcuda.tools.settle import settle
+from stitchcuda.tools.settling import settle
 from stitchcuda.tools.timing.run import run_timing
 
 __all__ = ["Cancelled", "Evaluator", "EvaluatorSettings", "settle"]

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 
 class ProblemError(Exception):
@@ -32,8 +33,8 @@ def surroundings() -> dict[str, object]:
     """What foreign code would see."""
     return {
         "environment": dict(os.environ),
-        "files": os.listdir("."),
-        "descriptors": sorted(int(n) for n in os.listdir("/proc/self/fd"))[:-1],
+        "files": [path.name for path in Path().iterdir()],
+        "descriptors": sorted(int(path.name) for path in Path("/proc/self/fd").iterdir())[:-1],
         "interfaces": sorted(name for _, name in socket.if_nameindex()),
     }
 
@@ -49,7 +50,7 @@ def cuda_seen() -> bool:
     return torch.cuda.is_initialized()
 
 
-def linger(channel, folder):  # type: ignore[no-untyped-def]
+def linger(channel, _folder):  # type: ignore[no-untyped-def]
     """An entry function: start a process in another session, answer, and stay."""
     request, _ = channel.receive()
     leave_a_child(request["marker"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from evaluator_programs import SCALE, plain
@@ -27,7 +28,7 @@ def _footprint() -> tuple[int, int, int]:
     """Descriptors, processes below us, folders of workers."""
     server = client._server
     folders = len([p for p in server.root.iterdir() if p.is_dir()]) if server else 0
-    return len(os.listdir("/proc/self/fd")), len(descendants(os.getpid())), folders
+    return len(list(Path("/proc/self/fd").iterdir())), len(descendants(os.getpid())), folders
 
 
 def test_twenty_evaluations_leave_nothing(make_evaluator):

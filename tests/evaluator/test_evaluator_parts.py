@@ -178,7 +178,7 @@ def test_torch_compute_in_forward_is_a_lead_with_its_line():
     ("name", "base"),
     [
         ("_Z10act_kernelPKfPfl", "act_kernel"),
-        ("_ZN3foo9add_rowsIfLi4EEEvPKfPfi", "add_rows"),
+        ("_ZN3foo8add_rowsIfLi4EEEvPKfPfi", "add_rows"),
         ("_ZN57_GLOBAL__N__0123456_4_x_cu_0123456789012345678901234567897softmaxEPf", "softmax"),
         ("void foo::add_rows<float, 4>(float const*, float*, int)", "add_rows"),
         ("(anonymous namespace)::softmax(float*)", "softmax"),
@@ -187,7 +187,7 @@ def test_torch_compute_in_forward_is_a_lead_with_its_line():
     ],
 )
 def test_kernel_names(name, base):
-    from stitchcuda.tools.checks.own_kernels import kernel_base_name
+    from stitchcuda.tools.checks.kernel_names import kernel_base_name
 
     assert kernel_base_name(name) == base
 

@@ -81,7 +81,7 @@ def test_an_error_names_the_candidates_line(judge):
         ("pass", "return torch.zeros_like(x)", "ignores_input"),
         (
             "self.out = None",
-            "y = self.compute(x)\nif self.out is None: self.out = torch.empty_like(y)\nself.out.copy_(y)\nreturn self.out",
+            "y = self.compute(x)\nself.out = y if self.out is None else self.out.copy_(y)\nreturn self.out",
             "stale_output",
         ),
     ],

@@ -23,25 +23,22 @@ def stats(rounds: Sequence[Sequence[float]]) -> TimingStats:
 def ratio_interval(
     baseline: Sequence[Sequence[float]], candidate: Sequence[Sequence[float]], *, seed: int = 0
 ) -> tuple[float, float, float]:
-    """``(ratio, low, high)`` of median(baseline) / median(candidate), with a 95 % bootstrap interval.
+    """``(ratio, low, high)`` of median(baseline) / median(candidate), a 95 % bootstrap interval.
 
     Whole rounds are drawn with replacement, the same ones on both sides, because calls of one round share clocks and
     temperature; then calls within each drawn round. With one round only its calls are drawn.
 
     Args:
-        baseline, candidate: milliseconds, ``[round][call]``, equally many rounds, taken in turns.
+        baseline, candidate: milliseconds, ``[round][call]``, equally many rounds (taken in turns) and calls in each.
     """
     if len(baseline) != len(candidate) or not baseline:
         raise ValueError("as many rounds of the baseline as of the candidate are needed")
     generator = np.random.default_rng(seed)
-    a = [np.asarray(r, dtype=np.float64) for r in baseline]
-    b = [np.asarray(r, dtype=np.float64) for r in candidate]
-    ratio = float(np.median(np.concatenate(a)) / np.median(np.concatenate(b)))
-    ratios = np.empty(_RESAMPLES)
-    for i in range(_RESAMPLES):
-        chosen = generator.integers(0, len(a), len(a))
-        upper = np.concatenate([a[j][generator.integers(0, len(a[j]), len(a[j]))] for j in chosen])
-        lower = np.concatenate([b[j][generator.integers(0, len(b[j]), len(b[j]))] for j in chosen])
-        ratios[i] = np.median(upper) / np.median(lower)
+    a, b = np.asarray(baseline, dtype=np.float64), np.asarray(candidate, dtype=np.float64)
+    rounds = len(a)
+    chosen = generator.integers(0, rounds, (_RESAMPLES, rounds, 1))
+    upper = a[chosen, generator.integers(0, a.shape[1], (_RESAMPLES, rounds, a.shape[1]))]
+    lower = b[chosen, generator.integers(0, b.shape[1], (_RESAMPLES, rounds, b.shape[1]))]
+    ratios = np.median(upper.reshape(_RESAMPLES, -1), axis=1) / np.median(lower.reshape(_RESAMPLES, -1), axis=1)
     low, high = np.percentile(ratios, [2.5, 97.5])
-    return ratio, float(low), float(high)
+    return float(np.median(a) / np.median(b)), float(low), float(high)
