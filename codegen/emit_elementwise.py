@@ -1,6 +1,7 @@
 """Elementwise chains as one kernel each.
 
-Every thread handles ``vec`` neighbouring elements in registers: each input is read once, each output written once.
+Every thread handles ``items`` times ``vec`` neighbouring elements in registers: each input is read once, each output
+is written once.
 Same-shape contiguous operands collapse to one dimension; broadcast and strided ones are located by index arithmetic.
 """
 
@@ -21,7 +22,9 @@ def elementwise_kernel(program: Program, group: Group, schedule: Schedule, scala
     tensors = [*group.inputs, *group.outputs]
     count = len(tensors)
     statements = [body.statement(op) for op in group.ops]
-    loads = [f"const {body.ctype(x)} v_{body.local(x)} = value_of(pack_{body.local(x)}.at[k]);" for x in group.inputs]
+    loads = [
+        f"const {body.ctype(x)} v_{body.local(x)} = value_of(pack_{body.local(x)}[t].at[k]);" for x in group.inputs
+    ]
     puts = [f"put(pack_{body.local(x)}.at[k], v_{body.local(x)});" for x in group.outputs]
     scalars = tuple(body.scalars.values())
 
@@ -30,27 +33,41 @@ def elementwise_kernel(program: Program, group: Group, schedule: Schedule, scala
     parameters += [f"{scalar.kind} {scalar.name}" for scalar in scalars]
     parameters += [f"Layout<{count}> layout", "index_t vectors"]
 
+    items = schedule.items
+    shapes = [(x, body.storage(x), body.local(x)) for x in group.inputs]
     lines = [
         "template <int VEC, typename index_t>",
         f"__global__ void __launch_bounds__({schedule.block}) {name}_kernel(",
         *[f"    {text}{',' if i + 1 < len(parameters) else ') {'}" for i, text in enumerate(parameters)],
-        "  const index_t stride = static_cast<index_t>(gridDim.x) * blockDim.x;",
-        "  for (index_t i = static_cast<index_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < vectors; i += stride) {",
-        f"    index_t at[{count}];",
-        f"    locate<{count}>(layout, i * VEC, at);",
+        f"  const index_t first = static_cast<index_t>(blockIdx.x) * {schedule.block * items} + threadIdx.x;",
+        f"  index_t at[{items}][{count}];",
+        *[f"  Pack<{kind}, VEC> pack_{x}[{items}];" for _, kind, x in shapes],
+        "#pragma unroll",
+        f"  for (int t = 0; t < {items}; ++t) {{  // all loads first: more bytes in flight",
+        f"    const index_t i = first + t * {schedule.block};",
+        "    if (i >= vectors) break;",
+        f"    locate<{count}>(layout, i * VEC, at[t]);",
+        *[
+            f"    pack_{x}[t] = load<VEC>(in_{x} + at[t][{n}], layout.steps[{n}]);"
+            for n, (_, _, x) in enumerate(shapes)
+        ],
+        "  }",
+        "#pragma unroll",
+        f"  for (int t = 0; t < {items}; ++t) {{",
+        f"    if (first + t * {schedule.block} >= vectors) break;",
+        *[f"    Pack<{body.storage(x)}, VEC> pack_{body.local(x)};" for x in group.outputs],
+        "#pragma unroll",
+        "    for (int k = 0; k < VEC; ++k) {",
+        indented([*loads, *statements, *puts], 3),
+        "    }",
+        *[
+            f"    store<VEC>(out_{body.local(x)} + at[t][{n}], pack_{body.local(x)});"
+            for n, x in enumerate(group.outputs, len(group.inputs))
+        ],
+        "  }",
+        "}",
+        "",
     ]
-    for n, x in enumerate(group.inputs):
-        lines.append(
-            f"    const Pack<{body.storage(x)}, VEC> pack_{body.local(x)} ="
-            f" load<VEC>(in_{body.local(x)} + at[{n}], layout.steps[{n}]);"
-        )
-    lines += [f"    Pack<{body.storage(x)}, VEC> pack_{body.local(x)};" for x in group.outputs]
-    lines += ["#pragma unroll", "    for (int k = 0; k < VEC; ++k) {"]
-    lines.append(indented([*loads, *statements, *puts], 3))
-    lines.append("    }")
-    for n, x in enumerate(group.outputs, len(group.inputs)):
-        lines.append(f"    store<VEC>(out_{body.local(x)} + at[{n}], pack_{body.local(x)});")
-    lines += ["  }", "}", ""]
 
     comment = [
         f"// {' -> '.join(group.op_kinds)}",

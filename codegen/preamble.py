@@ -191,7 +191,8 @@ static std::vector<int64_t> broadcast_shape(const std::vector<const torch::Tenso
 _GRID = """\
 static int grid_size(long long vectors, long long vectors_per_block) {
   const long long blocks = (vectors + vectors_per_block - 1) / vectors_per_block;
-  return static_cast<int>(blocks < (1LL << 30) ? blocks : (1LL << 30));
+  TORCH_CHECK(blocks <= INT32_MAX, "too many elements for one launch");
+  return static_cast<int>(blocks);
 }
 """
 

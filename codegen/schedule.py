@@ -43,7 +43,7 @@ def parse_schedule(text: str) -> Schedule:
 def default_schedule(group: Group) -> Schedule:
     """What is tried first."""
     if group.kind == "elementwise":
-        return Schedule()
+        return Schedule(items=2)
     length = prod(group.domain[len(group.domain) - group.row_dims :])
     if length <= WARP_ROW_ELEMENTS:
         return Schedule(block=128, rows="warp")
@@ -55,7 +55,7 @@ def schedule_space(group: Group) -> tuple[Schedule, ...]:
     default = default_schedule(group)
     space = [default]
     if group.kind == "elementwise":
-        space += [default.model_copy(update={"items": items}) for items in (2, 4)]
+        space += [default.model_copy(update={"items": items}) for items in (4, 1)]
         space += [default.model_copy(update={"block": block}) for block in (128, 512)]
         space += [default.model_copy(update={"vec": vec}) for vec in (2, 1)]
     else:
