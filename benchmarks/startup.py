@@ -3,7 +3,8 @@
     python benchmarks/startup.py [--quick] [--json]
 
 Prints the median wall time of N fresh processes beside the target of 0.3 s, with the CPU time and with what a bare
-interpreter takes, so that a busy or slow machine is told from slow imports. Ends with 1 when the median is over the target.
+interpreter takes, so that a busy or slow machine is told from slow imports. Ends with 1 when the
+median is over the target.
 """
 
 from __future__ import annotations

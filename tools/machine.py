@@ -23,11 +23,11 @@ from stitchcuda.core.environment import Environment
 from stitchcuda.core.errors import SettingsError, ToolchainError
 from stitchcuda.core.process import run_command
 from stitchcuda.core.records import Record
+from stitchcuda.tools.programs import Program, find_gxx, find_ncu, find_nsys, find_nvcc, read_program
 
 __all__ = [
     "Gpu",
     "Machine",
-    "Program",
     "Torch",
     "choose_device",
     "inspect_gpus",
@@ -38,20 +38,11 @@ __all__ = [
 
 PROBE_TIMEOUT_S = 30.0
 """The first ``cuInit`` on a machine with many GPUs takes seconds; a hanging driver takes for ever."""
-VERSION_TIMEOUT_S = 15.0
 PACKAGES = ("langgraph", "langchain-openai", "chromadb", "pydantic", "numpy", "transformers", "trl", "datasets", "ray")
 ROOMS = (
     *("bench", "cli", "codegen", "core", "graph", "nodes", "nvidia_docs"),
     *("problems", "rag_index", "rubrics", "tools", "traces", "training"),
 )
-
-
-class Program(Record):
-    """An executable that was found."""
-
-    path: str
-    version: str = ""
-    """Empty when the program is there but does not answer."""
 
 
 class Torch(Record):
@@ -112,14 +103,14 @@ def inspect_machine() -> Machine:
         memory_bytes=_memory_bytes(),
         torch=inspect_torch(),
         packages=_packages(PACKAGES),
-        gxx=_program(_find(["g++"]), r"^.*?(\d+\.\d+\.\d+)\s*$"),
-        nvcc=_program(find_nvcc(cuda_home), r"release ([\d.]+)"),
+        gxx=read_program(find_gxx(), r"^.*?(\d+\.\d+\.\d+)\s*$"),
+        nvcc=read_program(find_nvcc(cuda_home), r"release ([\d.]+)"),
         gpus=gpus,
         gpu_error=gpu_error,
         driver=_driver_version(),
         driver_cuda=driver_cuda,
-        nsys=_program(find_nsys(), r"version ([\d.]+)"),
-        ncu=_program(find_ncu(cuda_home), r"Version ([\d.]+)"),
+        nsys=read_program(find_nsys(), r"version ([\d.]+)"),
+        ncu=read_program(find_ncu(cuda_home), r"Version ([\d.]+)"),
         counters_restricted=_counters_restricted(),
         sandbox=_sandbox_features(),
         broken_links=broken_links(Path(__file__).absolute().parent.parent),
@@ -205,60 +196,6 @@ def inspect_torch() -> Torch | None:
             values[target.id] = value.value
     cuda = values.get("cuda")
     return Torch(version=str(values.get("__version__", "unknown")), cuda=str(cuda) if cuda else None)
-
-
-# --- programs ---------------------------------------------------------------------------------------------------
-
-
-def find_nvcc(cuda_home: Path | None, root: Path = Path("/")) -> Path | None:
-    """``nvcc`` of ``CUDA_HOME``, of the path, or of the usual place, in this order."""
-    homes = [cuda_home / "bin/nvcc"] if cuda_home else []
-    return _find(["nvcc"], first=homes, last=[root / "usr/local/cuda/bin/nvcc"])
-
-
-def find_nsys(root: Path = Path("/")) -> Path | None:
-    """``nsys`` of the path, of Nsight Systems, or the one that Nsight Compute carries."""
-    patterns = (
-        "opt/nvidia/nsight-systems/*/bin/nsys",
-        "opt/nvidia/nsight-systems-cli/*/bin/nsys",
-        "usr/local/cuda/bin/nsys",
-        "opt/nvidia/nsight-compute/*/host/target-linux-*/nsys",
-        "usr/local/cuda*/nsight-compute-*/host/target-linux-*/nsys",
-    )
-    return _find(["nsys"], last=_newest_first(root, patterns))
-
-
-def find_ncu(cuda_home: Path | None, root: Path = Path("/")) -> Path | None:
-    """``ncu`` of the path, of the CUDA toolkit, or of a stand-alone Nsight Compute."""
-    homes = [cuda_home / "bin/ncu"] if cuda_home else []
-    patterns = ("usr/local/cuda/bin/ncu", "opt/nvidia/nsight-compute/*/ncu")
-    return _find(["ncu"], last=[*homes, *_newest_first(root, patterns)])
-
-
-def _newest_first(root: Path, patterns: Iterable[str]) -> list[Path]:
-    def numbers(path: Path) -> list[int]:
-        return [int(digits) for digits in re.findall(r"\d+", str(path))]
-
-    return [path for pattern in patterns for path in sorted(root.glob(pattern), key=numbers, reverse=True)]
-
-
-def _find(names: Iterable[str], first: Iterable[Path] = (), last: Iterable[Path] = ()) -> Path | None:
-    on_path = [Path(found) for name in names if (found := shutil.which(name))]
-    for path in (*first, *on_path, *last):
-        if path.is_file() and os.access(path, os.X_OK):
-            return path
-    return None
-
-
-def _program(path: Path | None, pattern: str) -> Program | None:
-    if path is None:
-        return None
-    try:
-        done = run_command([str(path), "--version"], timeout_s=VERSION_TIMEOUT_S)
-    except ToolchainError:
-        return Program(path=str(path))
-    match = re.search(pattern, done.output, re.MULTILINE) if done.ok else None
-    return Program(path=str(path), version=match[1] if match else "")
 
 
 # --- the rest ---------------------------------------------------------------------------------------------------

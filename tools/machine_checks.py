@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Literal
 
 from stitchcuda.core.records import Record
-from stitchcuda.tools.machine import Machine, Program
+from stitchcuda.tools.machine import Machine
+from stitchcuda.tools.programs import Program
 
 __all__ = ["Check", "check_machine", "usable_devices"]
 

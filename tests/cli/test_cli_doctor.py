@@ -16,18 +16,15 @@ from stitchcuda.tools import machine as machine_module
 from stitchcuda.tools.machine import (
     Gpu,
     Machine,
-    Program,
     Torch,
     broken_links,
     choose_device,
-    find_ncu,
-    find_nsys,
-    find_nvcc,
     inspect_machine,
     inspect_torch,
     resolve_device,
 )
 from stitchcuda.tools.machine_checks import check_machine, usable_devices
+from stitchcuda.tools.programs import Program, find_ncu, find_nsys, find_nvcc
 
 GPU = Gpu(index=0, name="H200", memory_bytes=140 * 2**30, compute_capability="9.0", multiprocessors=132)
 
