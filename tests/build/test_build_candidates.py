@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,7 @@ def test_cancel_stops_the_compiler(build_cache: Path) -> None:
 
 
 @pytest.fixture
-def captured(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+def captured(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """``load_inline`` and ``load`` go to the builder during the test; the builds that were asked for."""
     import torch.utils.cpp_extension as cpp_extension
 
@@ -83,7 +82,7 @@ def captured(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> Iterator[list
         return build
 
     capture_load_inline(request)
-    yield builds
+    return builds
 
 
 def test_load_inline_as_candidates_write_it(captured: list[dict[str, Any]]) -> None:

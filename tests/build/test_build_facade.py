@@ -66,7 +66,8 @@ at::Tensor biased(at::Tensor x, c10::optional<at::Tensor> bias) {
   if (bias.has_value() && bias->defined()) out.copy_(*bias);
   return out;
 }
-std::vector<at::Tensor> listed(std::vector<at::Tensor> xs, double factor, std::string mode, std::vector<int64_t> shape) {
+std::vector<at::Tensor> listed(std::vector<at::Tensor> xs, double factor, std::string mode,
+                               std::vector<int64_t> shape) {
   std::vector<at::Tensor> out;
   for (auto& x : xs) out.push_back(torch::full_like(x, factor));
   TORCH_CHECK_VALUE(mode == "full", "unknown mode ", mode);

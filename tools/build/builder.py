@@ -6,9 +6,11 @@ result, never an exception. Only compilers run here, each in its own process gro
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +38,7 @@ from stitchcuda.tools.build.toolchain import Toolchain, find_toolchain, torch_na
 __all__ = ["Builder"]
 
 RECORD = "build.json"
+ROOMY_CPUS = 4
 
 
 @dataclass(frozen=True)
@@ -153,11 +156,12 @@ class Builder:
         return record, not chosen.stopped
 
     def _attempt(self, job: _Job, folder: Path, units: Sequence[Unit], *, facade: bool) -> _Attempt:
-        """Compile all units and link them, stopping at the first file that fails."""
-        outputs: list[str] = []
-        objects: list[Path] = []
-        for unit in units:
-            source, output = folder / unit.file, folder / f"{unit.file}.o"
+        """Compile all units and link them."""
+        objects = [folder / f"{unit.file}.o" for unit in units]
+        results: dict[Unit, Completed] = {}
+
+        def compile_unit(unit: Unit, output: Path) -> bool:
+            source = folder / unit.file
             source.write_text(unit.text, encoding="utf-8")
             if job.target != "cpu" and unit.is_cuda:
                 command = build_nvcc_command(
@@ -165,11 +169,19 @@ class Builder:
                 )
             else:
                 command = self._host_command(job, unit, source, output, facade=facade)
-            completed = self._run(command, job, folder)
-            outputs.append(completed.output)
-            objects.append(output)
-            if not completed.ok:
-                return _failed_attempt(completed, outputs, job)
+            results[unit] = self._run(command, job, folder)
+            return results[unit].ok
+
+        # nvcc and g++ side by side where there is room; on a small machine in turn, up to the first failure.
+        if len(units) > 1 and (os.cpu_count() or 1) >= ROOMY_CPUS:
+            with ThreadPoolExecutor(max_workers=min(len(units), 8)) as pool:
+                list(pool.map(compile_unit, units, objects))
+        else:
+            all(compile_unit(unit, output) for unit, output in zip(units, objects, strict=True))
+        outputs = [results[unit].output for unit in units if unit in results]
+        for unit in units:
+            if unit in results and not results[unit].ok:
+                return _failed_attempt(results[unit], outputs, job)
         if job.link:
             if facade and job.spec.python_module and (bridge := self._bridge(job)) is not None:
                 objects.append(bridge)
