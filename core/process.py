@@ -112,6 +112,9 @@ def run_command(
         kill_group(process.pid)
         process.wait()
     reader.join(timeout=2)
+    if not reader.is_alive():  # else something that left the group still holds the other end
+        assert process.stdout is not None
+        process.stdout.close()
     cut = total - len(head) - len(tail)
     middle = f"\n… {cut} bytes cut …\n".encode() if cut > 0 else b""
     return Completed(

@@ -66,7 +66,9 @@ class Context(BaseModel):
     )
 
     retrieval: bool = Field(default=True, description="Look up the documentation index for Planner and Verifier.")
-    review_plan: bool = Field(default=False, description="Interrupt after the Planner so that a person can edit.")
+    review_plan: bool = Field(
+        default=False, description="Stop after the Planner so that a person can edit the plan, then resume."
+    )
     run_dir: Path | None = Field(default=None, description="Run folder; unset: a new one under runs_dir.")
     runs_dir: Path = Field(default=Path("runs"), description="Where new run folders are made.")
 

@@ -18,6 +18,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command
 
 from stitchcuda.core.environment import Environment
 from stitchcuda.core.errors import SettingsError
@@ -108,13 +109,15 @@ async def solve(
             if snapshot.values and not snapshot.next and await _reopen(app, config, snapshot.values, context):
                 snapshot = await app.aget_state(config)
             if not (snapshot.values and not snapshot.next):  # a finished run is only read
-                start = {"problem_json": problem.model_dump_json(), "run_dir": str(run_dir)}
-                given = None if snapshot.next else start
+                start = {"problem_json": problem.model_dump_json()}
+                given: Any = None if snapshot.next else start
+                if snapshot.interrupts:  # the plan was put before a person, who may have edited its file
+                    given = Command(resume=RunFolder(run_dir).read_plan(snapshot.values["plan"].revision))
                 try:
                     async for _, mode, payload in app.astream(
                         given,
                         config,
-                        context=context,
+                        context=context.model_copy(update={"run_dir": run_dir}),
                         durability="sync",
                         stream_mode=["custom"],
                         subgraphs=True,
@@ -124,7 +127,7 @@ async def solve(
                 finally:
                     close_workbench(str(run_dir))
                 snapshot = await app.aget_state(config)
-    return _result(run_dir, snapshot.values)
+    return _result(run_dir, snapshot.values, waiting=bool(snapshot.interrupts))
 
 
 async def _reopen(
@@ -196,7 +199,7 @@ def _exclusive(run_dir: Path, resume: bool) -> Iterator[Path]:
         yield run_dir
 
 
-def _result(run_dir: Path, values: dict[str, Any]) -> SolveResult:
+def _result(run_dir: Path, values: dict[str, Any], *, waiting: bool) -> SolveResult:
     best, decision = values.get("best"), values.get("decision")
     evaluation: Evaluation | None = best.evaluation if best else values.get("evaluation")
     speedup = evaluation.speedup if evaluation else None
@@ -209,7 +212,7 @@ def _result(run_dir: Path, values: dict[str, Any]) -> SolveResult:
         solved=best is not None and (speedup is None or speedup > 1.0),
         speedup=speedup,
         reasons=evaluation.reasons if evaluation else (),
-        stop_reason=decision.reason if decision else "",
+        stop_reason="plan_review" if waiting else decision.reason if decision else "",
         attempts=len(values.get("attempts", [])),
         candidate=str(run_dir / "best.py") if best else None,
         run_dir=str(run_dir),

@@ -32,7 +32,7 @@ async def planner(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
     replans = state.get("replans", 0) + (1 if decision is not None else 0)
     say("planner", "planning" if decision is None else f"planning again ({decision.reason})")
     facts = await bench.facts()
-    citations = await look_up(bench.context, ops=_op_names(facts.trace), feedback=state.get("feedback"))
+    citations = await look_up(bench.context, ops=_op_names(facts.trace), evaluation=state.get("evaluation"))
     evidence = PlannerEvidence(
         problem=facts,
         device=state["device"],

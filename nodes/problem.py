@@ -96,7 +96,7 @@ def _open_folder(
     state: State, context: Context, problem: Problem, sizes: Literal["full", "reduced"], machine: Machine
 ) -> Path:
     """Write what a resumed run starts from; the problem first, so that ``run.json`` marks a complete folder."""
-    run_dir = Path(state.get("run_dir") or context.run_dir or new_run_dir(context.runs_dir, problem.slug)).absolute()
+    run_dir = Path(context.run_dir or new_run_dir(context.runs_dir, problem.slug)).absolute()
     folder = RunFolder(run_dir)
     folder.write_problem(problem, problem.at("reduced") if sizes == "reduced" else None)
     folder.write_settings(context.model_dump(mode="json"), machine.model_dump(mode="json"))
@@ -168,6 +168,6 @@ def _spec_line(spec: dict[str, Any]) -> str:
 def _op_lines(trace: dict[str, Any] | None) -> tuple[str, ...]:
     if trace is None:
         return ()
-    from stitchcuda.codegen import Trace, op_lines
+    from stitchcuda.codegen import Trace
 
-    return op_lines(Trace.model_validate(trace))
+    return Trace.model_validate(trace).lines()

@@ -31,6 +31,7 @@ STOP_REASONS = {
     "target_reached": "the target speed-up is reached and no sub-task is left",
     "nothing_left": "the Verifier sees nothing left to gain",
     "stagnated": "several candidates in a row brought no gain",
+    "plan_review": "the plan waits for you: edit plans/NN.json in the run folder if you like, then resume",
     "machine_error": "the machine failed, not the candidate; resume when it is mended",
 }
 

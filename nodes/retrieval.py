@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from stitchcuda.core.environment import Environment
 from stitchcuda.core.errors import RetrievalError, one_line
-from stitchcuda.core.records import Evaluation, Feedback
+from stitchcuda.core.records import Evaluation
 from stitchcuda.graph.context import Context
 from stitchcuda.nodes.evidence import Citation
 from stitchcuda.nodes.progress import say
+from stitchcuda.traces import span
+
+if TYPE_CHECKING:
+    from stitchcuda.rag_index import DocsIndex, Hit
 
 __all__ = ["look_up"]
 
@@ -18,30 +24,33 @@ HITS = 4
 
 
 async def look_up(
-    context: Context,
-    *,
-    ops: Sequence[str] = (),
-    evaluation: Evaluation | None = None,
-    feedback: Feedback | None = None,
+    context: Context, *, ops: Sequence[str] = (), evaluation: Evaluation | None = None
 ) -> tuple[Citation, ...]:
-    """The passages that fit the ops, the failure or the bottleneck best; empty when retrieval is off."""
+    """The passages that fit the ops, and the failure or the bottleneck, best; empty when retrieval is off."""
     if not context.retrieval:
         return ()
-    try:
-        return await asyncio.to_thread(_query, tuple(ops), evaluation, feedback)
-    except RetrievalError as error:
-        say("retrieval", f"no documentation: {one_line(error)}")
-        return ()
+    from stitchcuda.rag_index import build_query, query_for_evaluation
 
-
-def _query(ops: tuple[str, ...], evaluation: Evaluation | None, feedback: Feedback | None) -> tuple[Citation, ...]:
-    from stitchcuda.rag_index import DocsIndex, build_query
-
-    errors: list[str] = []
-    if evaluation is not None and not evaluation.passed:
-        errors = [evaluation.message, *evaluation.reasons]
-    text = build_query(ops=ops, errors=errors, bottleneck=" ".join(feedback.evidence) if feedback else "")
+    text = query_for_evaluation(evaluation, ops=ops) if evaluation is not None else build_query(ops=ops)
     if not text:
         return ()
-    index = DocsIndex.open(Environment().cache_dir / "docs")
-    return tuple(Citation(source=hit.citation, text=hit.text, score=hit.score) for hit in index.query(text, k=HITS))
+    async with span("retrieve", {"query": text}, run_type="retriever") as step:
+        try:
+            hits = await asyncio.to_thread(_query, text)
+        except RetrievalError as error:
+            say("retrieval", f"no documentation: {one_line(error)}")
+            return ()
+        step.outputs = {"documents": [{"text": hit.text, "citation": hit.citation} for hit in hits]}
+    return tuple(Citation(source=hit.citation, text=hit.text, score=hit.score) for hit in hits)
+
+
+@functools.cache
+def _index() -> DocsIndex:
+    """One index per process; it is opened on the first question."""
+    from stitchcuda.rag_index import DocsIndex
+
+    return DocsIndex.open(Environment().cache_dir / "docs")
+
+
+def _query(text: str) -> list[Hit]:
+    return _index().query(text, k=HITS)

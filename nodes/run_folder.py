@@ -94,6 +94,21 @@ class RunFolder:
     def write_plan(self, plan: Plan) -> Path:
         return write_json(self.path / "plans" / f"{plan.revision:02d}.json", plan.model_dump(mode="json"))
 
+    def read_plan(self, revision: int) -> dict[str, Any]:
+        """A plan's file as data, perhaps edited by a person; the reader of it validates.
+
+        Raises:
+            SettingsError: the file is gone or no JSON object.
+        """
+        path = self.path / "plans" / f"{revision:02d}.json"
+        try:
+            plan = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise SettingsError(f"{path} cannot be read: {error}") from error
+        if not isinstance(plan, dict):
+            raise SettingsError(f"{path} holds no plan")
+        return plan
+
     def write_candidate(self, id: int, parent_id: int | None, author: Author, answer: CandidateSource) -> Candidate:
         path = write_text(self.path / "candidates" / f"{id:02d}.py", answer.source)
         return Candidate(
