@@ -4,41 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import math
-import subprocess
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-
-from stitchcuda.tools.emulator import compile_flags, include_dir, prelude, rewrite
-
-SOURCE = Path(__file__).parent / "kernels" / "constructs.cu"
-
-
-@pytest.fixture(scope="session")
-def constructs(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    folder = tmp_path_factory.mktemp("constructs")
-    text, library = folder / "constructs.cpp", folder / "constructs.so"
-    text.write_text(prelude() + f'#line 1 "{SOURCE.name}"\n' + rewrite(SOURCE.read_text(), SOURCE.name).text)
-    command = [
-        "g++",
-        "-std=c++20",
-        *compile_flags(),
-        "-shared",
-        "-I",
-        str(include_dir()),
-        str(text),
-        "-o",
-        str(library),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    return ctypes.CDLL(str(library))
-
-
-def p(array: np.ndarray[Any, Any]) -> ctypes.c_void_p:
-    return ctypes.c_void_p(array.ctypes.data)
+from emulator_build import p
 
 
 def test_shared_memory_of_a_device_template(constructs: ctypes.CDLL) -> None:
