@@ -86,7 +86,7 @@ class State(InputState, total=False):
     build: BuildReport | None
     screen: ScreenReport | None
     check: CheckReport | None
-    timing: TimingReport | None
+    timing: TimingReport | CheckReport | None
     candidate_profile: ProfileReport | None
     evaluation: Evaluation | None
     feedback: Feedback | None

@@ -78,7 +78,7 @@ async def load_problem_node(state: State, runtime: Runtime[Context]) -> dict[str
     machine = await asyncio.to_thread(inspect_machine)
     sizes, problem = await _sizes_for(device, problem)
     facts = await isolated("stitchcuda.problems.describe:describe", DESCRIBE_TIMEOUT_S, source=problem.at(sizes))
-    run_dir = await asyncio.to_thread(_open_folder, state, context, problem, sizes, machine)
+    run_dir = await asyncio.to_thread(_open_folder, context, problem, sizes, machine)
     device_facts = _device_facts(device, machine)
     inputs = tuple(_spec_line(spec) for spec in facts["inputs"])
     say("load_problem", f"{problem.name} on {device_facts.name or device}: {', '.join(inputs)}")
@@ -92,9 +92,7 @@ async def load_problem_node(state: State, runtime: Runtime[Context]) -> dict[str
     }
 
 
-def _open_folder(
-    state: State, context: Context, problem: Problem, sizes: Literal["full", "reduced"], machine: Machine
-) -> Path:
+def _open_folder(context: Context, problem: Problem, sizes: Literal["full", "reduced"], machine: Machine) -> Path:
     """Write what a resumed run starts from; the problem first, so that ``run.json`` marks a complete folder."""
     run_dir = Path(context.run_dir or new_run_dir(context.runs_dir, problem.slug)).absolute()
     folder = RunFolder(run_dir)

@@ -32,13 +32,13 @@ def open_engines(context: Context) -> Engines:
         SettingsError: an engine name that is neither ``embedded`` nor a chat specification.
         ModelError: a hosted endpoint without a key.
     """
-    from stitchcuda.nodes.engines import embedded
+    from stitchcuda.nodes.engines.chat import ChatCoder, ChatPlanner, ChatVerifier, open_chat_model
+    from stitchcuda.nodes.engines.embedded import EmbeddedCoder, EmbeddedPlanner, EmbeddedVerifier
 
     models: dict[str, BaseChatModel] = {}
 
     def chat(spec: str) -> BaseChatModel:
         from stitchcuda.core.environment import Environment
-        from stitchcuda.nodes.engines.chat import open_chat_model
 
         if not spec.startswith(("openai:", "scripted:")):
             raise SettingsError(f"no engine {spec!r}; use embedded, openai:<model> or scripted:<file>")
@@ -54,15 +54,9 @@ def open_engines(context: Context) -> Engines:
             )
         return models[spec]
 
-    def fill(spec: str, own: type, name: str) -> object:
-        if spec == "embedded":
-            return own()
-        from stitchcuda.nodes.engines import chat as chat_engines
-
-        return getattr(chat_engines, name)(chat(spec))
-
+    planner, coder, verifier = context.planner, context.coder, context.verifier
     return Engines(
-        planner=fill(context.planner, embedded.EmbeddedPlanner, "ChatPlanner"),  # type: ignore[arg-type]
-        coder=fill(context.coder, embedded.EmbeddedCoder, "ChatCoder"),  # type: ignore[arg-type]
-        verifier=fill(context.verifier, embedded.EmbeddedVerifier, "ChatVerifier"),  # type: ignore[arg-type]
+        planner=EmbeddedPlanner() if planner == "embedded" else ChatPlanner(chat(planner)),
+        coder=EmbeddedCoder() if coder == "embedded" else ChatCoder(chat(coder)),
+        verifier=EmbeddedVerifier() if verifier == "embedded" else ChatVerifier(chat(verifier)),
     )
