@@ -239,3 +239,11 @@ def test_whole_warps_may_use_different_barriers(lib: ctypes.CDLL) -> None:
     out = np.zeros(64, np.int32)
     assert lib.one_by_one(p(out)) == 0
     assert out.tolist() == [1] * 32 + [2] * 32
+
+
+def test_asynchronous_copies_arrive_when_they_are_waited_for(lib: ctypes.CDLL, rng: np.random.Generator) -> None:
+    x, y = rng.standard_normal((5, 128), dtype=np.float32), np.zeros((5, 128), np.float32)
+    lib.pipeline(p(x), p(y), 5, 1)
+    np.testing.assert_array_equal(y, 2 * x[:, ::-1])
+    lib.pipeline(p(x), p(y), 5, 0)
+    assert np.isnan(y).all()

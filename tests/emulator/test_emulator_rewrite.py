@@ -135,6 +135,7 @@ def test_shared_variables(declaration: str, names: list[str]) -> None:
         ("x.device().type() == torch::kCUDA", "x.device().type() == torch::kCPU"),
         ("options.device(at::kCUDA, 0)", "options.device(at::kCPU, 0)"),
         ('torch::Device("cuda:0")', 'torch::Device("cpu")'),
+        ('options.device("cuda")', 'options.device("cpu")'),
         ("c10::DeviceType::CUDA", "c10::DeviceType::CPU"),
         ("y = x.cuda();", "y = x.cpu();"),
         ("TORCH_LIBRARY_IMPL(mine, CUDA, m)", "TORCH_LIBRARY_IMPL(mine, CPU, m)"),

@@ -29,7 +29,11 @@ def rewrite_tensors(tokens: Sequence[Token], splices: Splices) -> None:
     for index, token in enumerate(tokens):
         before = [other.text for other in tokens[max(0, index - 6) : index]]
         if token.kind == "string":
-            if before[-1:] == ["("] and before[-2:-1] == ["Device"] and _CUDA_DEVICE.fullmatch(token.text):
+            if (
+                before[-1:] == ["("]
+                and before[-2:-1] in (["Device"], ["device"])
+                and _CUDA_DEVICE.fullmatch(token.text)
+            ):
                 splices.replace(token.start, token.end, '"cpu"')
         elif token.kind != "name":
             continue

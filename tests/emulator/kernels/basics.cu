@@ -451,3 +451,25 @@ __global__ void one_by_one_kernel(int* out) {
     }
 }
 EXPORT int one_by_one(int* out) { return guarded([&] { one_by_one_kernel<<<1, 64>>>(out); }); }
+#include <cuda_pipeline.h>
+// Two tiles in flight; `waits` leaves out the wait, as a candidate might.
+template <bool WAITS>
+__global__ void pipeline_kernel(const float* x, float* y, int tiles) {
+    __shared__ __align__(16) float buffer[2][32 * 4];
+    auto fetch = [&](int tile) {
+        __pipeline_memcpy_async(&buffer[tile % 2][threadIdx.x * 4], x + tile * 128 + threadIdx.x * 4, 16);
+        __pipeline_commit();
+    };
+    fetch(0);
+    for (int tile = 0; tile < tiles; ++tile) {
+        if (tile + 1 < tiles) fetch(tile + 1); else __pipeline_commit();
+        if (WAITS) __pipeline_wait_prior(1);
+        __syncthreads();
+        for (int i = threadIdx.x; i < 128; i += 32) y[tile * 128 + i] = 2 * buffer[tile % 2][127 - i];
+        __syncthreads();
+    }
+}
+EXPORT void pipeline(const float* x, float* y, int tiles, int waits) {
+    if (waits) pipeline_kernel<true><<<1, 32>>>(x, y, tiles);
+    else pipeline_kernel<false><<<1, 32>>>(x, y, tiles);
+}

@@ -65,6 +65,14 @@ struct LaunchLock {
     LaunchLock& operator=(const LaunchLock&) = delete;
 };
 
+// Says that a kernel runs; also when no stack could be had for the next thread.
+struct KernelScope {
+    KernelScope() { device.in_kernel = true; }
+    ~KernelScope() { device.in_kernel = false; }
+    KernelScope(const KernelScope&) = delete;
+    KernelScope& operator=(const KernelScope&) = delete;
+};
+
 __attribute__((visibility("hidden"), noinline)) inline void run_grid(const char* name, int line, dim3 grid, dim3 block,
                                                                      std::size_t dynamic_bytes, const void* function,
                                                                      void (*run)(void*), void* functor) {
@@ -91,7 +99,7 @@ __attribute__((visibility("hidden"), noinline)) inline void run_grid(const char*
     std::memset(dynamic_shared_memory + dynamic_bytes, 0xff, canary_bytes);
     set_block_shape(block);
     gridDim = grid;
-    d.in_kernel = true;
+    KernelScope scope;
     for (unsigned z = 0; z < grid.z && !d.failed; ++z)
         for (unsigned y = 0; y < grid.y && !d.failed; ++y)
             for (unsigned x = 0; x < grid.x && !d.failed; ++x) {
