@@ -132,3 +132,11 @@ def test_waiting_ends_at_the_limit_and_on_cancel(tmp_path: Path) -> None:
     finally:
         owner.kill()
         owner.communicate()
+
+
+def test_places_for_compilers_are_limited(tmp_path: Path) -> None:
+    store, other = Store(tmp_path), Store(tmp_path)
+    with store.slot(2, timeout_s=1), other.slot(2, timeout_s=1), pytest.raises(Busy), other.slot(2, timeout_s=0.1):
+        pytest.fail("a third compiler was let in")
+    with store.slot(1, timeout_s=0.1):
+        pass

@@ -258,7 +258,7 @@ def build_link_command(
         if toolchain.torch_has_cuda:
             command += ["-ltorch_cuda", "-lc10_cuda"]
         for folder in _cuda_lib_dirs(toolchain):
-            command += [f"-L{folder}"]
+            command += [f"-L{folder}", f"-Wl,-rpath,{folder}"]
         command += ["-lcudart", *checked.link]
     else:
         command += [flag for flag in checked.link if not re.match(r"-l(cu|nvrtc|torch|c10)", flag)]

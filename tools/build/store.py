@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,7 +27,7 @@ LIMIT_BYTES = 4 * 1024**3
 
 
 class Busy(Exception):
-    """Another process holds the digest's lock, and the time limit or a cancel came first."""
+    """Other processes hold what is needed, and the time limit or a cancel came first."""
 
 
 class Store:
@@ -39,7 +39,8 @@ class Store:
         self._entries = root / "entries"
         self._locks = root / "locks"
         self._partial = root / "partial"
-        for folder in (self._entries, self._locks, self._partial):
+        self._slots = root / "slots"
+        for folder in (self._entries, self._locks, self._partial, self._slots):
             folder.mkdir(parents=True, exist_ok=True)
 
     def path(self, digest: str) -> Path:
@@ -124,20 +125,40 @@ class Store:
     @contextmanager
     def _locked(self, digest: str, timeout_s: float, cancel: threading.Event | None) -> Iterator[None]:
         """Hold the digest's lock file; the kernel lets go of it when the process dies."""
-        handle = os.open(self._locks / f"{digest}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            ends = time.monotonic() + timeout_s
-            while True:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() >= ends or (cancel is not None and cancel.is_set()):
-                        raise Busy(digest) from None
-                    time.sleep(0.05)
+        with _first_free([self._locks / f"{digest}.lock"], timeout_s, cancel):
             yield
-        finally:
-            os.close(handle)
+
+    @contextmanager
+    def slot(self, count: int, *, timeout_s: float, cancel: threading.Event | None = None) -> Iterator[None]:
+        """Hold one of ``count`` places for a compiler, shared by every process that uses this store.
+
+        Raises:
+            Busy: none came free by the time limit, or the cancel came first.
+        """
+        with _first_free([self._slots / f"{i}.lock" for i in range(max(1, count))], timeout_s, cancel):
+            yield
+
+
+@contextmanager
+def _first_free(files: Sequence[Path], timeout_s: float, cancel: threading.Event | None) -> Iterator[None]:
+    """Lock the first of ``files`` that nobody else holds."""
+    ends = time.monotonic() + timeout_s
+    while True:
+        for file in files:
+            handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(handle)
+                continue
+            try:
+                yield
+            finally:
+                os.close(handle)
+            return
+        if time.monotonic() >= ends or (cancel is not None and cancel.is_set()):
+            raise Busy(files[0].name)
+        time.sleep(0.05)
 
 
 def _files(folder: Path) -> list[Path]:
