@@ -81,6 +81,8 @@ def _evaluate(problem: Problem, source: str, context: Context) -> Evaluation:
 
     device, why_cpu = choose_device(context.device)
     note(f"evaluating on {device}" + (f" ({why_cpu})" if why_cpu else ""))
+    from stitchcuda.nodes.sizes import sizes_for
+
     sizes, problem = sizes_for(device, problem)
     settings = EvaluatorSettings(
         device=device,
@@ -104,33 +106,6 @@ def _evaluate(problem: Problem, source: str, context: Context) -> Evaluation:
             raise KeyboardInterrupt("interrupted; nothing of the evaluation is kept") from None
         finally:
             evaluator.close()
-
-
-def sizes_for(device: str, problem: Problem) -> tuple[Literal["full", "reduced"], Problem]:
-    """On ``cpu`` a problem runs at its reduced sizes, or at found ones; on a GPU as it stands.
-
-    Raises:
-        ProblemError: it is too large for ``cpu``, or it does not run at all.
-    """
-    from stitchcuda.tools import IsolatedError, run_isolated
-
-    if device != "cpu":
-        return "full", problem
-    if not problem.reduced:
-        arguments = {"source": problem.source}
-        try:
-            found = run_isolated("stitchcuda.problems.reduce:reduce_sizes", arguments, REDUCE_TIMEOUT_S)
-        except IsolatedError as error:
-            if error.kind == "ProblemError":
-                raise ProblemError(error.message) from None
-            raise
-        problem = problem.model_copy(update={"reduced": found["sizes"]})
-        if not problem.reduced and not found["small_enough"]:
-            raise ProblemError(
-                f"{problem.name} is too large for the cpu device ({found['reason']}); "
-                "give it REDUCED = {constant: value} or use a GPU"
-            )
-    return ("reduced" if problem.reduced else "full"), problem
 
 
 def verdict_lines(evaluation: Evaluation) -> list[str]:

@@ -56,7 +56,7 @@ class Context(BaseModel):
         default=3, description="Failures of one class in a row before the sub-task is replanned or skipped."
     )
 
-    trials: Annotated[int, Field(ge=1)] = Field(default=5, description="Correctness trials per candidate.")
+    trials: Annotated[int, Field(ge=2)] = Field(default=5, description="Correctness trials per candidate.")
     seed: int | None = Field(default=None, description="Seed of the evaluator's inputs; unset: secret, from the OS.")
     build_timeout_s: Seconds = Field(default=600.0, description="Wall-clock limit of one build, in seconds.")
     call_timeout_s: Seconds = Field(default=120.0, description="Wall-clock limit of one candidate call, in seconds.")

@@ -181,7 +181,7 @@ async def _checkpointer(path: Path) -> AsyncIterator[AsyncSqliteSaver]:
 def _exclusive(run_dir: Path, resume: bool) -> Iterator[Path]:
     """Hold the run folder; two processes in one folder would overwrite each other's steps."""
     run_dir = run_dir.absolute()
-    if not resume and (run_dir / "run.json").exists():
+    if not resume and any((run_dir / name).exists() for name in ("run.json", "checkpoints.sqlite")):
         raise SettingsError(f"{run_dir} already holds a run; resume it, or choose another folder")
     try:
         run_dir.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from langgraph.runtime import Runtime
 
-from stitchcuda.core.errors import ProblemError, SettingsError, WorkerError, one_line
+from stitchcuda.core.errors import SettingsError, WorkerError, one_line
 from stitchcuda.core.files import write_json
 from stitchcuda.core.records import ProfileReport
 from stitchcuda.graph.context import Context
@@ -17,7 +17,8 @@ from stitchcuda.graph.state import State
 from stitchcuda.nodes.evidence import DeviceFacts, ProblemFacts
 from stitchcuda.nodes.progress import say
 from stitchcuda.nodes.run_folder import RunFolder, new_run_dir
-from stitchcuda.nodes.workbench import isolated, settings_of, workbench
+from stitchcuda.nodes.sizes import isolated, sizes_for
+from stitchcuda.nodes.workbench import settings_of, workbench
 from stitchcuda.problems import Problem, load_kernelbench, load_problem
 from stitchcuda.tools import inspect_machine, resolve_device
 from stitchcuda.tools.machine import Machine
@@ -53,21 +54,6 @@ def _device_facts(device: str, machine: Machine) -> DeviceFacts:
     )
 
 
-async def _sizes_for(device: str, problem: Problem) -> tuple[Literal["full", "reduced"], Problem]:
-    """On ``cpu`` a problem runs at reduced sizes: its own, or found ones."""
-    if device != "cpu":
-        return "full", problem
-    if not problem.reduced:
-        found = await isolated("stitchcuda.problems.reduce:reduce_sizes", DESCRIBE_TIMEOUT_S, source=problem.source)
-        problem = problem.with_reduced(found["reduced"])
-        if not found["ok"]:
-            raise ProblemError(
-                f"{problem.name} is too large for the cpu device ({found['reason']}); "
-                "give it REDUCED = {constant: value} or use a GPU"
-            )
-    return ("reduced" if problem.reduced else "full"), problem
-
-
 async def load_problem_node(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
     """Load, prove that the reference runs, choose the device and the sizes, open the run folder."""
     started = time.monotonic()
@@ -76,8 +62,10 @@ async def load_problem_node(state: State, runtime: Runtime[Context]) -> dict[str
     say("load_problem", f"loading {problem.name}")
     device = await asyncio.to_thread(resolve_device, context.device)
     machine = await asyncio.to_thread(inspect_machine)
-    sizes, problem = await _sizes_for(device, problem)
-    facts = await isolated("stitchcuda.problems.describe:describe", DESCRIBE_TIMEOUT_S, source=problem.at(sizes))
+    sizes, problem = await asyncio.to_thread(sizes_for, device, problem)
+    facts = await asyncio.to_thread(
+        isolated, "stitchcuda.problems.describe:describe", DESCRIBE_TIMEOUT_S, source=problem.at(sizes)
+    )
     run_dir = await asyncio.to_thread(_open_folder, context, problem, sizes, machine)
     device_facts = _device_facts(device, machine)
     inputs = tuple(_spec_line(spec) for spec in facts["inputs"])
@@ -103,7 +91,9 @@ def _open_folder(context: Context, problem: Problem, sizes: Literal["full", "red
 
 async def _trace(source: str) -> tuple[dict[str, Any] | None, str]:
     try:
-        return await isolated("stitchcuda.codegen.tracing:trace_source", TRACE_TIMEOUT_S, source=source), ""
+        return await asyncio.to_thread(
+            isolated, "stitchcuda.codegen.tracing:trace_source", TRACE_TIMEOUT_S, source=source
+        ), ""
     except WorkerError as error:
         return None, one_line(error)
 
@@ -123,7 +113,9 @@ async def profile_reference(state: State, runtime: Runtime[Context]) -> dict[str
     if state["sizes"] == "reduced":
         reduced, reduced_error = await _trace(reference)
         error = error or reduced_error
-    facts = await isolated("stitchcuda.problems.describe:describe", DESCRIBE_TIMEOUT_S, source=reference)
+    facts = await asyncio.to_thread(
+        isolated, "stitchcuda.problems.describe:describe", DESCRIBE_TIMEOUT_S, source=reference
+    )
     problem_facts = ProblemFacts(
         name=problem.name,
         source=problem.source,

@@ -16,7 +16,6 @@ from typing import Any, Literal, TypeVar
 from langgraph.runtime import Runtime
 
 from stitchcuda.core.environment import Environment
-from stitchcuda.core.errors import ProblemError
 from stitchcuda.core.files import write_json
 from stitchcuda.core.records import Candidate, CandidateSource
 from stitchcuda.graph.context import Context
@@ -24,9 +23,9 @@ from stitchcuda.graph.state import State
 from stitchcuda.nodes.engines import Engines, open_engines
 from stitchcuda.nodes.evidence import ProblemFacts
 from stitchcuda.nodes.run_folder import RunFolder
-from stitchcuda.tools import Evaluator, EvaluatorSettings, IsolatedError, run_isolated
+from stitchcuda.tools import Evaluator, EvaluatorSettings
 
-__all__ = ["Workbench", "close_workbench", "isolated", "settings_of", "workbench"]
+__all__ = ["Workbench", "close_workbench", "settings_of", "workbench"]
 
 T = TypeVar("T")
 
@@ -122,13 +121,3 @@ def close_workbench(run_dir: str) -> None:
         bench = _open.pop(run_dir, None)
     if bench is not None:
         bench.close()
-
-
-async def isolated(function: str, timeout_s: float, **kwargs: Any) -> Any:
-    """``run_isolated`` in a thread, with the problem's own complaints as ``ProblemError``."""
-    try:
-        return await asyncio.to_thread(run_isolated, function, kwargs, timeout_s)
-    except IsolatedError as error:
-        if error.kind == "ProblemError":
-            raise ProblemError(error.message) from None
-        raise

@@ -36,7 +36,7 @@ async def main(run_dir: Path, example: Path) -> None:
     if (run_dir / "run.json").exists():
         problem, context = load_run(run_dir)
     else:
-        problem, context = load_problem(example), Context(device="cpu", trials=1, cross_compile=None, seed=7)
+        problem, context = load_problem(example), Context(device="cpu", trials=2, cross_compile=None, seed=7)
     print((await solve(problem, context, run_dir=run_dir, resume=True)).model_dump_json())
 
 asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
@@ -108,7 +108,7 @@ def test_killed_again_and_again(tmp_path: Path, kills: int) -> None:
 
 async def test_a_finished_run_is_only_read(tmp_path: Path) -> None:
     problem = load_problem(REPOSITORY / "examples" / "01_residual_gelu.py")
-    context = Context(device="cpu", trials=1, cross_compile=None, runs_dir=tmp_path)
+    context = Context(device="cpu", trials=2, cross_compile=None, runs_dir=tmp_path)
     first = await solve(problem, context, run_dir=tmp_path / "run")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run" / "candidates").iterdir()}
     stored_problem, stored_context = load_run(tmp_path / "run")
@@ -120,7 +120,7 @@ async def test_a_finished_run_is_only_read(tmp_path: Path) -> None:
 
 async def test_a_folder_in_use_or_taken_is_refused(tmp_path: Path) -> None:
     problem = load_problem(REPOSITORY / "examples" / "01_residual_gelu.py")
-    context = Context(device="cpu", trials=1, cross_compile=None)
+    context = Context(device="cpu", trials=2, cross_compile=None)
     running = asyncio.create_task(solve(problem, context, run_dir=tmp_path / "run"))
     while not (tmp_path / "run" / "run.json").exists():  # noqa: ASYNC110  # a file, not an event of this loop
         await asyncio.sleep(0.05)
