@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stitchcuda.cli import options
 from stitchcuda.cli.output import MACHINE_FAILED, NOT_SOLVED, SOLVED, command, note, print_json
-from stitchcuda.core.errors import ProblemError, SettingsError
+from stitchcuda.core.errors import SettingsError
 
 if TYPE_CHECKING:
     from stitchcuda.core.records import Evaluation
