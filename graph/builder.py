@@ -6,12 +6,13 @@ graph has no checkpointer; ``graph.solve`` compiles one with the run folder's.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from langgraph.graph import END, START, StateGraph
 
 from stitchcuda.graph.context import Context
-from stitchcuda.graph.routing import after_coder, after_planner, follow
+from stitchcuda.graph.routing import STEPS, after_coder, after_planner, follow
 from stitchcuda.graph.state import InputState, OutputState, State, VerifierOutput
 from stitchcuda.nodes import verifier
 from stitchcuda.nodes.coder import coder
@@ -60,11 +61,8 @@ def build_graph() -> StateGraph[Any, Context, Any, Any]:
     builder.add_edge("review_plan", "coder")
     builder.add_conditional_edges("coder", after_coder)
     builder.add_edge("verifier", "route")
-    builder.add_conditional_edges(
-        "route",
-        follow,
-        {"repair": "coder", "optimise": "coder", "next_subtask": "coder", "replan": "planner", "stop": "report"},
-    )
+    steps: dict[Hashable, str] = {step: node for step, node in STEPS.items()}  # noqa: C416  # widens the key's type
+    builder.add_conditional_edges("route", follow, steps)
     builder.add_edge("report", END)
     return builder
 

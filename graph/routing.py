@@ -36,7 +36,7 @@ from stitchcuda.core.records import FeedbackKind, Plan, Record, Status
 from stitchcuda.graph.state import Decision, State, StepKind
 from stitchcuda.nodes.evidence import Attempt
 
-__all__ = ["Budget", "after_coder", "after_planner", "decide", "follow", "open_subtasks"]
+__all__ = ["STEPS", "Budget", "after_coder", "after_planner", "decide", "follow", "open_subtasks"]
 
 GAIN = 1.01
 """A candidate must beat the best by 1 % to count as a gain; timing intervals are about as wide."""
@@ -170,6 +170,16 @@ def _without_gain(attempts: Sequence[Attempt]) -> int:
             since += 1
         best = max(best, attempt.speedup)
     return since
+
+
+STEPS: dict[StepKind, str] = {
+    "repair": "coder",
+    "optimise": "coder",
+    "next_subtask": "coder",
+    "replan": "planner",
+    "stop": "report",
+}
+"""Where each step leads."""
 
 
 # --- edges ------------------------------------------------------------------------------------------------------
