@@ -7,6 +7,7 @@ extensions are built.
 from __future__ import annotations
 
 import textwrap
+import types
 
 PROGRAMS: dict[str, tuple[tuple[str, ...], str]] = {
     "chain": (("a: 6, 40",), "return F.gelu(a * 2.0 + 1.0) - torch.tanh(a)"),
@@ -121,3 +122,10 @@ def _maker(shape: str) -> str:
     if kind in ("half", "bfloat16"):
         return f"torch.randn({rest}).{kind}()"
     return f"torch.randn({shape})"
+
+
+def reference_module(source: str) -> types.ModuleType:
+    """Execute a problem, or a candidate without kernels."""
+    module = types.ModuleType("reference")
+    exec(compile(source, "reference.py", "exec"), module.__dict__)
+    return module
