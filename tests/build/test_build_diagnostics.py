@@ -27,6 +27,13 @@ def test_nvcc_errors_carry_the_candidates_lines(recorded: dict[str, str]) -> Non
     assert found[1].message.endswith("argument types are: (float *, const char [5])")
 
 
+def test_an_error_in_a_header_is_told_at_the_candidates_line(recorded: dict[str, str]) -> None:
+    (found,) = parse_diagnostics(recorded["nvcc_template"], FILES)
+    assert (found.file, found.line) == ("scale.cu", 15)
+    assert found.message.startswith("incomplete type")
+    assert found.message.endswith("(in tensor.h:127)")
+
+
 def test_ptxas_and_linker_errors(recorded: dict[str, str]) -> None:
     (shared,) = parse_diagnostics(recorded["ptxas_error"], FILES)
     assert "uses too much shared data (0x13880 bytes" in shared.message

@@ -138,6 +138,7 @@ class Builder:
                 return _failed(job.spec, job.target, [units]), True
         else:
             units = build_units(job.spec, job.spec.cuda_sources, job.spec.cpp_sources)
+        notes = [Diagnostic(severity="warning", message=text, code="flag") for text in job.checked.notes]
         first = self._attempt(job, folder, units, facade=True)
         chosen, headers = first, "facade"
         if not first.ok and not first.stopped and curable(first.diagnostics, *torch_names(job.toolchain.torch_dir)):
@@ -145,7 +146,10 @@ class Builder:
             # Both failed: torch's headers know more names, so what remains in the candidate's lines is its own mistake.
             if second.ok or second.stopped or second.diagnostics[0].file in job.files():
                 chosen, headers = second, "torch"
-        notes = [Diagnostic(severity="warning", message=text, code="flag") for text in job.checked.notes]
+            else:
+                cause = second.diagnostics[0]
+                text = f"against torch's own headers: {cause.message} ({cause.file}:{cause.line})"
+                notes.append(Diagnostic(severity="warning", message=text, code="fall-back"))
         record = ExtensionBuild(
             name=job.spec.name,
             ok=chosen.ok,
@@ -168,7 +172,14 @@ class Builder:
             source.write_text(unit.text, encoding="utf-8")
             if job.target != "cpu" and unit.is_cuda:
                 command = build_nvcc_command(
-                    job.spec.name, job.checked, job.toolchain, source, output, target=job.target, facade=facade
+                    job.spec.name,
+                    job.checked,
+                    job.toolchain,
+                    source,
+                    output,
+                    target=job.target,
+                    facade=facade,
+                    object_wanted=job.link,
                 )
             else:
                 command = self._host_command(job, unit, source, output, facade=facade)
@@ -213,6 +224,7 @@ class Builder:
             is_cuda_source=unit.is_cuda,
             emulator=emulator,
             pch=pch,
+            object_wanted=job.link,
         )
 
     def _precompiled(self, job: _Job, emulator: Emulator, *, facade: bool, is_cuda_source: bool) -> Path | None:
