@@ -180,7 +180,7 @@ class Evaluator:
         except WorkerError as error:
             return self._machine_error(error, time.monotonic() - started)
         finally:
-            self._drop_reference()  # its sets of inputs may fill the GPU
+            self._end_timing()
 
     def profile(self, source: str | None) -> ProfileReport | None:
         """Where the time of one call goes; ``None`` source: the reference. ``None`` back when it cannot be had."""
@@ -298,6 +298,16 @@ class Evaluator:
             self._reference_session.close()
             self._forget(self._reference_session)
             self._reference_session = None
+
+    def _end_timing(self) -> None:
+        """The reference's sets of inputs may fill the GPU; a worker that cannot even let go of them is replaced."""
+        if self._reference_session is None:
+            return
+        try:
+            _, attached = self._reference_session.ask("time_end")
+            close_all(attached)
+        except WorkerError:
+            self._drop_reference()
 
     def _forget(self, session: ReferenceSession | CandidateSession) -> None:
         with self._lock:

@@ -123,6 +123,7 @@ class _CandidateWorker:
     def call(self, header: dict[str, Any], descriptors: list[int]) -> Answer:
         """One forward pass. ``held`` sends the outputs of the previous call once more, after this one."""
         inputs = unpack(header["inputs"], descriptors, self._device)
+        pristine = map_tensors(inputs, torch.clone)
         self._poison(header["output_bytes"])
         with torch.no_grad():
             if header["count"]:
@@ -138,7 +139,6 @@ class _CandidateWorker:
         tree, attached = pack(packed)
         parts = dict(tree["items"])
         self._held = outputs if header["hold"] else None
-        pristine = unpack(header["inputs"], descriptors, "cpu")
         return {**parts, "launches": launches, "mutated": _differ(inputs, pristine)}, attached
 
     def profile(self, header: dict[str, Any], descriptors: list[int]) -> Answer:
@@ -190,7 +190,7 @@ def _differ(inputs: Any, pristine: Any) -> list[int]:
     changed = []
     for i, (used, sent) in enumerate(zip(tensors_of(inputs), tensors_of(pristine), strict=True)):
         same = used.shape == sent.shape and used.dtype == sent.dtype
-        if not same or not torch.equal(_bytes(used), _bytes(sent.to(used.device))):
+        if not same or not torch.equal(_bytes(used), _bytes(sent)):
             changed.append(i)
     return changed
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["LAWS", "draw_inputs", "map_tensors", "seed_everything", "tensors_of"]
+__all__ = ["LAWS", "draw_inputs", "map_tensors", "seed_everything", "tensors_of", "vary"]
 
 LAWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "as_given": lambda x: x,
@@ -44,6 +44,26 @@ def draw_inputs(module: types.ModuleType, seed: int, law: str, device: torch.dev
         return LAWS[law](tensor) if tensor.is_floating_point() else tensor
 
     return [map_tensors(item, place) for item in inputs]
+
+
+def vary(inputs: list[Any], seed: int, law: str) -> list[Any]:
+    """New contents from old ones, on their device: shifted around, each value times its own factor in [0.9, 1.1).
+
+    Keeps signs and zeros, and so the domain of the problem. Integers and booleans stay as they are.
+    """
+    generators: dict[torch.device, torch.Generator] = {}
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point() or tensor.numel() == 0:
+            return tensor.clone()
+        generator = generators.get(tensor.device)
+        if generator is None:
+            generator = generators[tensor.device] = torch.Generator(tensor.device).manual_seed(seed)
+        offset = int(torch.randint(tensor.numel(), (1,), generator=generator, device=tensor.device))
+        factors = torch.rand(tensor.shape, generator=generator, device=tensor.device).mul_(0.2).add_(0.9)
+        return LAWS[law](tensor.reshape(-1).roll(offset).reshape(tensor.shape) * factors.to(tensor.dtype))
+
+    return [map_tensors(item, change) for item in inputs]
 
 
 def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:

@@ -85,8 +85,15 @@ def _preload() -> None:
     """What nearly every worker needs; must start no thread and open no device."""
     import torch
 
-    for name in _PRELOADED:
-        import_module(name)
+    # torch.utils.cpp_extension asks for a GPU when it is imported, only to print a notice; but a process that has
+    # asked cannot use CUDA after a fork.
+    asked = torch.cuda.is_available
+    setattr(torch.cuda, "is_available", lambda: True)  # noqa: B010  # mypy forbids the plain assignment
+    try:
+        for name in _PRELOADED:
+            import_module(name)
+    finally:
+        setattr(torch.cuda, "is_available", asked)  # noqa: B010
     torch.set_num_threads(1)
 
 
