@@ -36,6 +36,7 @@ class ForwardWriter:
         self.specs = program.specs()
         self.reduced = {node.name: node for node in reduced.nodes} if reduced is not None else None
         self.reduced_specs = reduced.specs() if reduced is not None else {}
+        self.reduced_numbers = reduced.numbers if reduced is not None else {}
         self.text: dict[str, str] = {}
         """Python text by which a live value is reached."""
         self.pending: dict[str, tuple[Arg, Arg]] = {}
@@ -245,9 +246,25 @@ class ForwardWriter:
                 return tuple(merge(a, b) for a, b in zip(full, small, strict=True))
             return full if full == small else self._expression(full, small, known, node)
 
+        if node.op in ("view", "reshape") and (shape := self._inferred(node.args[1], other.args[1], known)) is not None:
+            return node.model_copy(update={"args": (node.args[0], shape)})
         args = tuple(merge(a, b) for a, b in zip(node.args, other.args, strict=True))
         kwargs = {key: merge(value, other.kwargs[key]) for key, value in node.kwargs.items()}
         return node.model_copy(update={"args": args, "kwargs": kwargs})
+
+    def _inferred(self, full: Arg, small: Arg, known: list[Pair]) -> Arg:
+        """A shape with ``-1`` for its only size that is no other tensor's size; ``None`` if there are more."""
+        if not isinstance(full, tuple) or not isinstance(small, tuple) or -1 in full:
+            return None
+        exact = {(pair.full, pair.reduced): pair.text for pair in known}
+        texts = [exact.get((a, b)) if a != b else None for a, b in zip(full, small, strict=True)]  # type: ignore[arg-type]
+        open_ = [i for i, (a, b) in enumerate(zip(full, small, strict=True)) if a != b and texts[i] is None]
+        if len(open_) != 1:
+            return None
+        return tuple(
+            -1 if i == open_[0] else (Named(kind="expression", name=text) if text is not None else size)
+            for i, (size, text) in enumerate(zip(full, texts, strict=True))
+        )
 
     def _expression(self, full: Arg, small: Arg, known: list[Pair], node: Node) -> Arg:
         if isinstance(full, int | float) and isinstance(small, int | float):
@@ -266,12 +283,12 @@ class ForwardWriter:
         return found.name
 
     def _known(self, near: list[str]) -> list[Pair]:
-        """Sizes of the live tensors, the op's own operands first, then the inputs, then the parameters."""
+        """What numbers may follow: sizes of the op's operands, the inputs, the parameters; then modules' attributes."""
         order = list(dict.fromkeys(near))
         for kind in ("input", "parameter", "buffer"):
             order += [node.name for node in self.program.nodes if node.kind == kind]
         order += [name for name in self.text if self.nodes[name].kind == "op"]
-        pairs: dict[tuple[int, int], Pair] = {}
+        pairs: dict[tuple[int | float, int | float], Pair] = {}
         for name in dict.fromkeys(order):
             if name not in self.text or name not in self.specs or name not in self.reduced_specs:
                 continue
@@ -279,6 +296,10 @@ class ForwardWriter:
             for dim, (full, small) in enumerate(shapes):
                 if full != small and (full, small) not in pairs:
                     pairs[full, small] = Pair(f"{self.text[name]}.shape[{dim}]", full, small)
+        for path, value in self.program.numbers.items():
+            other = self.reduced_numbers.get(path, value)
+            if value != other and (value, other) not in pairs:
+                pairs[value, other] = Pair(attribute_path(path), value, other)
         return list(pairs.values())
 
 

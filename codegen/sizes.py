@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isclose, sqrt
+from typing import NamedTuple
 
 from stitchcuda.codegen.program import Program
 from stitchcuda.codegen.trace import Arg
@@ -21,28 +22,41 @@ class Pair:
     """A shape expression and its value in both traces."""
 
     text: str
+    full: int | float
+    reduced: int | float
+
+
+class Sizes(NamedTuple):
+    """A pair whose values are whole numbers."""
+
+    text: str
     full: int
     reduced: int
 
 
 def find_expression(full: int | float, reduced: int | float, known: Sequence[Pair]) -> str | None:
     """The simplest expression over ``known`` with the value ``full`` in one trace and ``reduced`` in the other."""
-    pairs = list(dict.fromkeys(known))
+    for pair in known:
+        if (pair.full, pair.reduced) == (full, reduced) and type(pair.full) is type(full):
+            return pair.text
+    pairs = [
+        Sizes(pair.text, pair.full, pair.reduced)
+        for pair in dict.fromkeys(known)
+        if isinstance(pair.full, int) and isinstance(pair.reduced, int)
+    ]
     if isinstance(full, float) or isinstance(reduced, float):
         return _find_float(float(full), float(reduced), pairs)
-    for pair in pairs:
-        if (pair.full, pair.reduced) == (full, reduced):
-            return pair.text
-    for pair in pairs:
-        if text := _scaled(full, reduced, pair):
-            return text
     for first, second in _ordered_pairs(pairs):
         if (first.full * second.full, first.reduced * second.reduced) == (full, reduced):
             return f"{first.text} * {second.text}"
         if _divides(first, second) and (first.full // second.full, first.reduced // second.reduced) == (full, reduced):
             return f"{first.text} // {second.text}"
+    # A constant factor or offset explains almost anything, so it comes after relations of sizes alone.
+    for one in pairs:
+        if text := _scaled(full, reduced, one):
+            return text
     for first, second in _ordered_pairs(pairs):
-        product = Pair(f"{first.text} * {second.text}", first.full * second.full, first.reduced * second.reduced)
+        product = Sizes(f"{first.text} * {second.text}", first.full * second.full, first.reduced * second.reduced)
         for third in pairs:
             if (product.full * third.full, product.reduced * third.reduced) == (full, reduced):
                 return f"{product.text} * {third.text}"
@@ -54,7 +68,7 @@ def find_expression(full: int | float, reduced: int | float, known: Sequence[Pai
     return None
 
 
-def _scaled(full: int, reduced: int, pair: Pair) -> str | None:
+def _scaled(full: int, reduced: int, pair: Sizes) -> str | None:
     """``n * k``, ``n // k``, ``n + k`` and ``n - k`` with one constant ``k`` for both sizes."""
     if not pair.full or not pair.reduced or pair.full == pair.reduced:
         return None
@@ -70,11 +84,11 @@ def _scaled(full: int, reduced: int, pair: Pair) -> str | None:
     return None
 
 
-def _divides(first: Pair, second: Pair) -> bool:
+def _divides(first: Sizes, second: Sizes) -> bool:
     return bool(second.full and second.reduced) and not (first.full % second.full or first.reduced % second.reduced)
 
 
-def _ordered_pairs(pairs: Sequence[Pair]) -> Iterable[tuple[Pair, Pair]]:
+def _ordered_pairs(pairs: Sequence[Sizes]) -> Iterable[tuple[Sizes, Sizes]]:
     for index, first in enumerate(pairs):
         for second in pairs[index:]:
             yield first, second
@@ -82,7 +96,7 @@ def _ordered_pairs(pairs: Sequence[Pair]) -> Iterable[tuple[Pair, Pair]]:
             yield first, second
 
 
-def _find_float(full: float, reduced: float, pairs: Sequence[Pair]) -> str | None:
+def _find_float(full: float, reduced: float, pairs: Sequence[Sizes]) -> str | None:
     """Scale factors of attention and of means: ``n``, ``n ** 0.5``, and their reciprocals."""
 
     def same(value: float, other: float) -> bool:
@@ -97,7 +111,7 @@ def _find_float(full: float, reduced: float, pairs: Sequence[Pair]) -> str | Non
         ("{} ** -0.25", lambda n: 1.0 / sqrt(sqrt(n))),
     )
     products = [
-        Pair(f"({first.text} * {second.text})", first.full * second.full, first.reduced * second.reduced)
+        Sizes(f"({first.text} * {second.text})", first.full * second.full, first.reduced * second.reduced)
         for first, second in _ordered_pairs(pairs)
     ]
     for pair in [*pairs, *products]:

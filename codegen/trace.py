@@ -128,6 +128,8 @@ class Trace(Record):
     result: OutputTree
     arguments: tuple[str, ...] = ()
     """How each flat input is reached in ``forward``, for example ``x`` or ``states[0]``."""
+    numbers: dict[str, int | float] = {}
+    """Numeric attributes of the modules by path, for example ``attention.heads``; what follows them may say so."""
     training: bool = True
     captured_with: Literal["fake", "real"] = "fake"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import types
 import warnings
+from math import isfinite
 from typing import Any
 
 import torch
@@ -107,6 +108,7 @@ class _Reader:
             nodes=tuple(nodes),
             result=result,
             arguments=tuple(arguments),
+            numbers=_numbers(self.model),
             training=self.model.training,
             captured_with="fake" if fake else "real",
         )
@@ -175,6 +177,16 @@ class _Reader:
                 if number <= len(self.source_lines):
                     return self.source_lines[number - 1].strip()[:160]
         return ""
+
+
+def _numbers(model: torch.nn.Module) -> dict[str, int | float]:
+    """Public attributes that are plain numbers, such as ``heads``."""
+    found: dict[str, int | float] = {}
+    for path, module in model.named_modules():
+        for name, value in vars(module).items():
+            if not name.startswith("_") and (type(value) is int or (type(value) is float and isfinite(value))):
+                found[f"{path}.{name}" if path else name] = value
+    return found
 
 
 def _leaf(node: Any, kind: Any, target: str) -> Node:
