@@ -36,6 +36,7 @@ class ForwardWriter:
         self.specs = program.specs()
         self.reduced = {node.name: node for node in reduced.nodes} if reduced is not None else None
         self.reduced_specs = reduced.specs() if reduced is not None else {}
+        self.reduced_fixed = reduced.fixed if reduced is not None else {}
         self.reduced_numbers = reduced.numbers if reduced is not None else {}
         self.text: dict[str, str] = {}
         """Python text by which a live value is reached."""
@@ -65,6 +66,15 @@ class ForwardWriter:
             return value if node.args == other.args else _first_difference(node, other, value)
         return bind(other, other_rule).get(parameter, value)
 
+    def _check_fixed(self) -> None:
+        """Refuse other values of plain arguments: the graph was captured with these."""
+        for name, value in self.program.fixed.items():
+            plain = isinstance(value, bool | int | float | str) or value is None
+            if plain and self.reduced_fixed.get(name, value) == value:
+                test = f"{name} is not {value}" if value is None or isinstance(value, bool) else f"{name} != {value!r}"
+                self.lines.append(f"if {test}:")
+                self.lines.append(f'    raise ValueError("this candidate was written for {name}={value}")')
+
     # --- order ------------------------------------------------------------------------------------------------
 
     def write(self, groups: list[Group], kernels: list[Kernel]) -> list[str]:
@@ -75,6 +85,7 @@ class ForwardWriter:
                 self.text[node.name] = attribute_path(node.target)
             elif node.kind == "input":
                 self.text[node.name] = node.target
+        self._check_fixed()
         units = self._ordered_units(group_of)
         last_use = self._last_uses(units, groups)
         for position, unit in enumerate(units):
@@ -296,10 +307,14 @@ class ForwardWriter:
             for dim, (full, small) in enumerate(shapes):
                 if full != small and (full, small) not in pairs:
                     pairs[full, small] = Pair(f"{self.text[name]}.shape[{dim}]", full, small)
+        for name, value in self.program.fixed.items():
+            other = self.reduced_fixed.get(name, value)
+            if isinstance(value, int | float) and isinstance(other, int | float) and value != other:
+                pairs.setdefault((value, other), Pair(name, value, other))
         for path, value in self.program.numbers.items():
-            other = self.reduced_numbers.get(path, value)
-            if value != other and (value, other) not in pairs:
-                pairs[value, other] = Pair(attribute_path(path), value, other)
+            there = self.reduced_numbers.get(path, value)
+            if value != there:
+                pairs.setdefault((value, there), Pair(attribute_path(path), value, there))
         return list(pairs.values())
 
 

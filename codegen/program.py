@@ -38,6 +38,8 @@ class Program:
     nodes: tuple[Node, ...]
     result: OutputTree
     arguments: tuple[str, ...]
+    fixed: dict[str, Arg]
+    """Values of arguments that are no tensors."""
     numbers: dict[str, int | float]
     """Numeric attributes of the reference's modules."""
     effects: frozenset[str]
@@ -89,7 +91,7 @@ def prepare(trace: Trace) -> Program:
         cleaner.add(node)
     nodes = _without_dead(cleaner.nodes, cleaner.tree(trace.result))
     effects, pinned = _ordering(nodes)
-    return Program(nodes, cleaner.tree(trace.result), trace.arguments, trace.numbers, effects, pinned)
+    return Program(nodes, cleaner.tree(trace.result), trace.arguments, trace.fixed, trace.numbers, effects, pinned)
 
 
 class _Cleaner:

@@ -128,6 +128,8 @@ class Trace(Record):
     result: OutputTree
     arguments: tuple[str, ...] = ()
     """How each flat input is reached in ``forward``, for example ``x`` or ``states[0]``."""
+    fixed: dict[str, Arg] = {}
+    """Arguments that are no tensors, and defaults: the graph holds for these values only."""
     numbers: dict[str, int | float] = {}
     """Numeric attributes of the modules by path, for example ``attention.heads``; what follows them may say so."""
     training: bool = True

@@ -7,6 +7,7 @@ is built is captured with real tensors on the CPU.
 
 from __future__ import annotations
 
+import inspect
 import operator
 import types
 import warnings
@@ -84,12 +85,15 @@ class _Reader:
         arguments = self._argument_names()
         nodes: list[Node] = []
         user_inputs = 0
+        fixed = self._defaults()
         result: OutputTree | None = None
         for node in self.program.graph.nodes:
             if node.op == "placeholder":
                 spec = signature[node.name]
                 if spec.kind is InputKind.USER_INPUT:
-                    if not isinstance(spec.arg, ConstantArgument):
+                    if isinstance(spec.arg, ConstantArgument):
+                        fixed[arguments[user_inputs]] = _argument(spec.arg.value)
+                    else:
                         nodes.append(_leaf(node, "input", arguments[user_inputs]))
                     user_inputs += 1
                 else:
@@ -108,15 +112,23 @@ class _Reader:
             nodes=tuple(nodes),
             result=result,
             arguments=tuple(arguments),
+            fixed=fixed,
             numbers=_numbers(self.model),
             training=self.model.training,
             captured_with="fake" if fake else "real",
         )
 
+    def _defaults(self) -> dict[str, Arg]:
+        """Plain default values of arguments that the problem does not pass."""
+        parameters = list(inspect.signature(self.model.forward).parameters.values())
+        return {
+            item.name: _argument(item.default)
+            for item in parameters[len(self.inputs) :]
+            if item.default is None or isinstance(item.default, bool | int | float | str)
+        }
+
     def _argument_names(self) -> list[str]:
         """``x``, ``states[0]``, ``options['mask']`` for the flat inputs in order."""
-        import inspect
-
         names: list[str] = []
         for parameter in inspect.signature(self.model.forward).parameters.values():
             if parameter.kind is inspect.Parameter.VAR_POSITIONAL:

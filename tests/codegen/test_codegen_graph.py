@@ -145,6 +145,23 @@ def test_the_same_trace_gives_the_same_text(trace_of: TraceOf) -> None:
     assert emit(twice, trace_of(twice)).count("__global__") == 1
 
 
+def test_plain_arguments_are_fixed_and_checked(trace_of: TraceOf) -> None:
+    source = problem("return torch.relu(x) * n", "torch.randn(8, 8), 3")
+    source = source.replace("forward(self, x)", "forward(self, x, n, mode='up')")
+    plain = open_workspace(source, trace_of(source)).emit([], {})
+    _, new = _modules(source, plain)
+    x = new["torch"].ones(2, 2)  # type: ignore[attr-defined]
+    model = new["ModelNew"]()  # type: ignore[operator]
+    assert float(model(x, 3).sum()) == 12.0
+    with pytest.raises(ValueError, match="written for n=3"):
+        model(x, 4)
+    # At another size the argument itself gives the number.
+    small = source.replace("torch.randn(8, 8), 3", "torch.randn(4, 4), 2")
+    both = open_workspace(source, trace_of(source), trace_of(small))
+    assert both.conflict == ""
+    assert "torch.relu(x) * n" in both.emit([], {}) or "relu * n" in both.emit([], {})
+
+
 def test_schedules_are_recorded_as_text(trace_of: TraceOf) -> None:
     source = problem("return torch.softmax(x, -1), torch.relu(x)", "torch.randn(64, 32)")
     for group in find_groups(trace_of(source)):
