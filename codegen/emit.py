@@ -135,8 +135,12 @@ def _write(workspace: Workspace, groups: list[Group], choices: Mapping[str, str]
         kernels.append(write(workspace.program, group, schedule, writer.scalar))
     kernels = _shared(kernels)
     body = writer.write(groups, kernels)
-    model = with_new_forward(workspace.source, body)
-    return _header(workspace, groups, kernels) + "\n\n" + model
+    header = _header(workspace, groups, kernels)
+    if re.search(r"\bkernels\b", workspace.source):
+        # The reference has something of this name.
+        body = [line.replace("kernels.fused_", "own_kernels.fused_") for line in body]
+        header = header.replace("\nkernels = load_inline(", "\nown_kernels = load_inline(")
+    return header + "\n\n" + with_new_forward(workspace.source, body)
 
 
 def _shared(kernels: list[Kernel]) -> list[Kernel]:

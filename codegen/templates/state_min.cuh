@@ -1,0 +1,9 @@
+struct Min {
+  float value;
+  static __device__ Min empty() { return {INFINITY}; }
+  __device__ void add(float x) { value = nan_min(value, x); }
+  __device__ void merge(const Min& other) { value = nan_min(value, other.value); }
+  __device__ Min from_lane(int offset) const { return {__shfl_xor_sync(0xffffffffu, value, offset)}; }
+  __device__ void save(float* scratch) const { scratch[0] = value; }
+  __device__ void restore(const float* scratch) { value = scratch[0]; }
+};
