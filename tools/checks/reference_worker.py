@@ -28,6 +28,8 @@ __all__ = ["main"]
 
 Answer = tuple[dict[str, Any], Sequence[int]]
 _LARGE_BYTES = 256 << 20
+_HUGE_BYTES = 1 << 30
+"""Of inputs or outputs; also above this, the candidate's earlier outputs are not read again (``run.py``)."""
 
 
 class _Problem(Exception):
@@ -132,6 +134,7 @@ class _ReferenceWorker:
     def inputs(self, header: dict[str, Any], _: list[int]) -> Answer:
         """New inputs for call number ``call``, and their golden outputs."""
         law = header["law"]
+        self._make_room()
         inputs, golden = self._drawn(header["seed"], law)
         if law != "as_given" and (golden is None or not golden.all_finite):
             # The law leaves the problem's domain (a logarithm of negative numbers): it would prove nothing.
@@ -167,6 +170,7 @@ class _ReferenceWorker:
     def repeat(self, header: dict[str, Any], _: list[int]) -> Answer:
         """The inputs of an earlier call again, under a new number."""
         inputs, _golden = self._calls[header["of"]]
+        self._make_room()
         golden = self._reference.call(inputs)
         self._keep(header["call"], inputs, golden)
         return self._send_inputs(inputs, golden) | {"law": "repeated"}, self._descriptors
@@ -186,6 +190,18 @@ class _ReferenceWorker:
         # The first and the two latest: what a replayed or overwritten output is recognised by.
         self._calls = {number: kept for number, kept in self._calls.items() if number == 0 or number >= call - 1}
         self._calls[call] = (inputs, golden)
+        if self._device.type == "cuda" and sum(golden.output_bytes) > _HUGE_BYTES:
+            torch.cuda.empty_cache()
+
+    def _make_room(self) -> None:
+        """Forget earlier calls of a problem so large that the candidate would miss the memory."""
+        inputs = sum(t.numel() * t.element_size() for t in tensors_of(self._base or []))
+        outputs = max((sum(golden.output_bytes) for _, golden in self._calls.values()), default=0)
+        if max(inputs, outputs) <= _HUGE_BYTES:
+            return
+        self._calls.clear()
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def compare(self, header: dict[str, Any], descriptors: list[int]) -> Answer:
         """Numbers for the outputs of call ``call``; also whether they rather equal those of an earlier call."""
