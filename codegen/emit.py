@@ -17,7 +17,8 @@ from stitchcuda.codegen.emit_body import Kernel
 from stitchcuda.codegen.emit_elementwise import elementwise_kernel
 from stitchcuda.codegen.emit_rows import row_kernel
 from stitchcuda.codegen.forward import ForwardWriter, SizeConflict
-from stitchcuda.codegen.groups import Group, groups_of, left_over
+from stitchcuda.codegen.groups import Group, groups_of
+from stitchcuda.codegen.leftover import left_over
 from stitchcuda.codegen.ops import HELPERS
 from stitchcuda.codegen.preamble import preamble
 from stitchcuda.codegen.program import Program, prepare

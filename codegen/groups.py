@@ -1,7 +1,7 @@
 """Fusion groups: which ops become one kernel.
 
 Comes in: a trace. Goes out: groups in program order, each a convex set of ops (no path leaves it and comes back),
-with what it reads and writes; and for every op that is in no group, the reason. Row reductions take their
+with what it reads and writes; which op is in none is told by ``leftover``. Row reductions take their
 elementwise neighbours first; what is left of the elementwise ops forms chains.
 """
 
@@ -10,24 +10,17 @@ from __future__ import annotations
 from typing import Literal
 
 from stitchcuda.codegen.ops import is_elementwise, operands, rule_of
-from stitchcuda.codegen.program import Program, inputs_of, is_in_place, prepare
+from stitchcuda.codegen.program import Program, inputs_of, prepare
 from stitchcuda.codegen.rows import Reduction, row_operand_fits, row_reduction
-from stitchcuda.codegen.trace import Node, Ref, TensorSpec, Trace
-from stitchcuda.codegen.words import words
+from stitchcuda.codegen.trace import Node, Ref, Trace
 from stitchcuda.core.records import Record
 
-__all__ = ["Group", "find_groups", "groups_of", "left_over"]
+__all__ = ["Group", "find_groups", "groups_of"]
 
 MAX_OPERANDS = 12
 """Tensors that one kernel reads and writes; more pointers than this cost registers without saving much traffic."""
 
 FREE = frozenset({"expand", "expand_as"})
-VIEWLIKE = words(
-    """
-    view reshape permute transpose t T numpy_T mT squeeze unsqueeze expand expand_as slice select narrow split
-    split_with_sizes chunk unbind getitem flatten unflatten detach alias view_as movedim swapaxes
-    """
-)
 
 
 class Group(Record):
@@ -73,36 +66,6 @@ def find_groups(trace: Trace) -> tuple[Group, ...]:
 def groups_of(program: Program) -> tuple[Group, ...]:
     """All fusion groups of a prepared program, in program order."""
     return _Finder(program).find()
-
-
-def left_over(program: Program, covered: set[str]) -> tuple[str, ...]:
-    """A line per op that no group in ``covered`` (node names) computes: what it is, and why it is left."""
-    specs = program.specs()
-    lines: dict[str, int] = {}
-    for node in program.nodes:
-        if node.kind != "op" or node.name in covered or node.op in VIEWLIKE:
-            continue
-        line = f"{node.op}: {_reason(program, node, specs)}"
-        lines[line] = lines.get(line, 0) + 1
-    return tuple(line if count == 1 else f"{line} ({count} times)" for line, count in lines.items())
-
-
-def _reason(program: Program, node: Node, specs: dict[str, TensorSpec]) -> str:
-    if node.op in ("linear", "matmul", "bmm", "mm", "addmm", "baddbmm", "einsum") or node.op.startswith("conv"):
-        return "a matrix product or convolution; the library's kernel is used"
-    if node.op == "scaled_dot_product_attention":
-        return "attention; the library's kernel is used"
-    if node.op in ("gru", "lstm", "rnn_tanh", "rnn_relu"):
-        return "a recurrent layer; the library's kernel is used"
-    if is_in_place(node) or node.op == "batch_norm" or node.name in program.pinned:
-        return "changes memory that lives on after the call"
-    if node.name in program.effects:
-        return "draws random numbers"
-    reduction = row_reduction(node, specs)
-    if isinstance(reduction, str) and reduction != "no reduction":
-        return reduction
-    reason = is_elementwise(node, specs)
-    return reason if reason and reason != "no elementwise form" else "no kernel template covers it"
 
 
 class _Finder:

@@ -145,6 +145,13 @@ def test_the_same_trace_gives_the_same_text(trace_of: TraceOf) -> None:
     assert emit(twice, trace_of(twice)).count("__global__") == 1
 
 
+def test_a_reference_may_use_our_names(trace_of: TraceOf) -> None:
+    source = problem("linear = torch.relu(x)\nreturn linear", "torch.randn(8, 8)", constants="kernels = [3, 5]")
+    candidate = emit(source, trace_of(source))
+    assert "own_kernels = load_inline(" in candidate
+    assert "own_kernels.fused_relu(x)" in candidate
+
+
 def test_plain_arguments_are_fixed_and_checked(trace_of: TraceOf) -> None:
     source = problem("return torch.relu(x) * n", "torch.randn(8, 8), 3")
     source = source.replace("forward(self, x)", "forward(self, x, n, mode='up')")
