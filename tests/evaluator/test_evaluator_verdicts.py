@@ -165,6 +165,24 @@ def test_hiding_a_failed_build_behind_torch_is_a_failed_build(scale_evaluator):
     assert scale_evaluator.evaluate(hidden).status is Status.BUILD_FAILED
 
 
+@pytest.mark.slow
+@pytest.mark.nvcc
+def test_with_nvcc_and_no_gpu_the_kernel_is_compiled_for_one(make_evaluator):
+    from evaluator_programs import SCALE
+
+    evaluator = make_evaluator(SCALE, cross_compile="sm_90")
+    report = evaluator.build(GOOD)
+    assert report.ok
+    assert [(b.target, b.ok) for b in report.cross_compiled] == [("sm_90", True)]
+    # Fine for the emulator's compiler, not for nvcc: a host function called in a kernel.
+    hosted = GOOD.replace("float v = x[i]", "float v = 0 * std::rand() + x[i]").replace(
+        "#include", "#include <cstdlib>\n#include", 1
+    )
+    evaluation = evaluator.evaluate(hosted)
+    assert (evaluation.status, evaluation.reasons) == (Status.BUILD_FAILED, ("cross_compile_error",))
+    assert "rand" in evaluation.message
+
+
 def test_batch_norm_statistics_are_compared(make_evaluator):
     evaluator = make_evaluator(BATCH_NORM, policy="any")
     assert evaluator.evaluate(BATCH_NORM_GOOD).status is Status.PASSED
