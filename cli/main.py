@@ -66,3 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print_json({"error": "UsageError", "message": "the command line is not valid; see stderr", "exit_code": 2})
         return code
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
