@@ -32,8 +32,11 @@ __all__ = [
 ]
 
 
-class StitchError(Exception):
-    """An expected failure, told in one line."""
+class StitchError(RuntimeError):
+    """An expected failure, told in one line.
+
+    A ``RuntimeError``, because LangGraph's server shows the message of those and hides that of unknown kinds.
+    """
 
     exit_code = 3
 

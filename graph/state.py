@@ -8,7 +8,9 @@ and excerpts, so that a checkpoint stays small.
 from __future__ import annotations
 
 import operator
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal
+
+from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
 from stitchcuda.core.records import (
     BuildReport,

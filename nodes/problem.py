@@ -124,7 +124,7 @@ async def profile_reference(state: State, runtime: Runtime[Context]) -> dict[str
         trace=trace,
         trace_reduced=reduced,
         trace_error=error,
-        op_lines=_op_lines(trace),
+        op_lines=await asyncio.to_thread(_op_lines, trace),
     )
     await asyncio.to_thread(bench.write_facts, problem_facts)
     say("profile_reference", f"timing the reference on {state['device'].device}")

@@ -29,9 +29,7 @@ async def look_up(
     """The passages that fit the ops, and the failure or the bottleneck, best; empty when retrieval is off."""
     if not context.retrieval:
         return ()
-    from stitchcuda.rag_index import build_query, query_for_evaluation
-
-    text = query_for_evaluation(evaluation, ops=ops) if evaluation is not None else build_query(ops=ops)
+    text = await asyncio.to_thread(_question, tuple(ops), evaluation)
     if not text:
         return ()
     async with span("retrieve", {"query": text}, run_type="retriever") as step:
@@ -42,6 +40,12 @@ async def look_up(
             return ()
         step.outputs = {"documents": [{"text": hit.text, "citation": hit.citation} for hit in hits]}
     return tuple(Citation(source=hit.citation, text=hit.text, score=hit.score) for hit in hits)
+
+
+def _question(ops: tuple[str, ...], evaluation: Evaluation | None) -> str:
+    from stitchcuda.rag_index import build_query, query_for_evaluation
+
+    return query_for_evaluation(evaluation, ops=ops) if evaluation is not None else build_query(ops=ops)
 
 
 @functools.cache
