@@ -10,12 +10,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+
+pytestmark = pytest.mark.xdist_group("dev_server")
 
 REPOSITORY = Path(__file__).parents[2]
 START_S = 90
@@ -78,11 +81,15 @@ def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     raise AssertionError(f"the dev server did not start:\n{log.read_text()[-3000:]}")
 
 
-@pytest.mark.xdist_group("dev_server")
+@pytest.fixture
+async def client(server: tuple[str, Path]) -> AsyncIterator[LangGraphClient]:
+    async with get_client(url=server[0], api_key=None) as one:
+        yield one
+
+
 @pytest.mark.timeout(280)
-async def test_a_run_streams_to_its_end(server: tuple[str, Path], tmp_path: Path) -> None:
-    url, log = server
-    client = get_client(url=url, api_key=None)
+async def test_a_run_streams_to_its_end(client: LangGraphClient, server: tuple[str, Path], tmp_path: Path) -> None:
+    _, log = server
     thread = await client.threads.create()
     steps: list[str] = []
     messages: list[str] = []
@@ -118,9 +125,8 @@ async def test_a_run_streams_to_its_end(server: tuple[str, Path], tmp_path: Path
     assert "unregistered type" not in text
 
 
-async def test_the_form_shows_every_setting(server: tuple[str, Path]) -> None:
+async def test_the_form_shows_every_setting(client: LangGraphClient) -> None:
     """Studio builds its forms from these schemas: each setting with its description."""
-    client = get_client(url=server[0], api_key=None)
     assistants = await client.assistants.search(graph_id="stitchcuda")
     schemas = await client.assistants.get_schemas(assistants[0]["assistant_id"])
     settings = schemas["context_schema"]["properties"]
@@ -129,8 +135,7 @@ async def test_the_form_shows_every_setting(server: tuple[str, Path]) -> None:
     assert {"problem_path", "kernelbench", "level", "id"} <= schemas["input_schema"]["properties"].keys()
 
 
-async def test_a_bad_problem_is_one_clear_line(server: tuple[str, Path], tmp_path: Path) -> None:
-    client = get_client(url=server[0], api_key=None)
+async def test_a_bad_problem_is_one_clear_line(client: LangGraphClient, tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text("class Model(:\n")
     thread = await client.threads.create()
