@@ -42,6 +42,15 @@ _PRELOADED = (
     "stitchcuda.tools.checks.candidate_worker",
     "stitchcuda.tools.checks.reference_worker",
 )
+_PRELOADED_WITHOUT_GPU = (
+    "torch._dynamo",
+    "torch.fx.experimental.symbolic_shapes",
+    "torch._functorch.aot_autograd",
+    "torch._export.non_strict_utils",
+    "torch.utils.flop_counter",
+)
+"""What capturing an op graph imports on first use: two seconds in each worker that does. Only where there is no GPU:
+nobody has checked yet that importing these asks for none."""
 _IDLE_S = 1.0
 
 
@@ -94,6 +103,9 @@ def _preload() -> None:
             import_module(name)
     finally:
         setattr(torch.cuda, "is_available", asked)  # noqa: B010
+    if not Path("/dev/nvidiactl").exists():
+        for name in _PRELOADED_WITHOUT_GPU:
+            import_module(name)
     torch.set_num_threads(1)
 
 
