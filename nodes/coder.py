@@ -15,7 +15,7 @@ from stitchcuda.graph.routing import open_subtasks
 from stitchcuda.graph.state import State
 from stitchcuda.nodes.engines.protocols import EngineFailure
 from stitchcuda.nodes.evidence import CoderEvidence
-from stitchcuda.nodes.progress import say
+from stitchcuda.nodes.progress import engine_call, say
 from stitchcuda.nodes.workbench import workbench
 
 __all__ = ["coder", "current_subtask"]
@@ -67,7 +67,11 @@ async def coder(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
         ("build", "screen", "check", "timing", "candidate_profile", "evaluation", "feedback")
     )
     try:
-        answer, usage = await (await bench.engines()).coder.write(evidence)
+        async with engine_call(
+            bench.context.coder, "coder", subtask=subtask, builds_on=previous.id if previous else None
+        ) as step:
+            answer, usage = await (await bench.engines()).coder.write(evidence)
+            step.outputs = {**answer.model_dump(), "usage": usage}
     except EngineFailure as failure:
         say("coder", f"attempt {attempt}: no candidate: {one_line(failure)}", attempt=attempt)
         return cleared | {

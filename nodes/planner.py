@@ -16,7 +16,7 @@ from stitchcuda.graph.context import Context
 from stitchcuda.graph.state import State
 from stitchcuda.nodes.engines.protocols import EngineFailure
 from stitchcuda.nodes.evidence import PlannerEvidence
-from stitchcuda.nodes.progress import say
+from stitchcuda.nodes.progress import engine_call, say
 from stitchcuda.nodes.retrieval import look_up
 from stitchcuda.nodes.workbench import settings_of, workbench
 
@@ -44,7 +44,9 @@ async def planner(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
         citations=citations,
     )
     try:
-        plan, usage = await (await bench.engines()).planner.plan(evidence)
+        async with engine_call(bench.context.planner, "planner", replans=replans) as step:
+            plan, usage = await (await bench.engines()).planner.plan(evidence)
+            step.outputs = {"plan": plan, "usage": usage}
     except EngineFailure as failure:
         say("planner", f"no plan: {one_line(failure)}")
         return {

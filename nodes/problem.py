@@ -22,6 +22,7 @@ from stitchcuda.nodes.workbench import settings_of, workbench
 from stitchcuda.problems import Problem, load_kernelbench, load_problem
 from stitchcuda.tools import inspect_machine, resolve_device
 from stitchcuda.tools.machine import Machine
+from stitchcuda.traces import span
 
 __all__ = ["load_problem_node", "profile_reference"]
 
@@ -63,9 +64,11 @@ async def load_problem_node(state: State, runtime: Runtime[Context]) -> dict[str
     device = await asyncio.to_thread(resolve_device, context.device)
     machine = await asyncio.to_thread(inspect_machine)
     sizes, problem = await asyncio.to_thread(sizes_for, device, problem)
-    facts = await asyncio.to_thread(
-        isolated, "stitchcuda.problems.describe:describe", DESCRIBE_TIMEOUT_S, source=problem.at(sizes)
-    )
+    async with span("describe", {"problem": problem.name, "sizes": sizes}) as step:
+        facts = await asyncio.to_thread(
+            isolated, "stitchcuda.problems.describe:describe", DESCRIBE_TIMEOUT_S, source=problem.at(sizes)
+        )
+        step.outputs = {"inputs": facts["inputs"], "parameter_count": facts["parameter_count"]}
     run_dir = await asyncio.to_thread(_open_folder, context, problem, sizes, machine)
     device_facts = _device_facts(device, machine)
     inputs = tuple(_spec_line(spec) for spec in facts["inputs"])
@@ -91,9 +94,12 @@ def _open_folder(context: Context, problem: Problem, sizes: Literal["full", "red
 
 async def _trace(source: str) -> tuple[dict[str, Any] | None, str]:
     try:
-        return await asyncio.to_thread(
-            isolated, "stitchcuda.codegen.tracing:trace_source", TRACE_TIMEOUT_S, source=source
-        ), ""
+        async with span("trace_ops", {"source": source}) as step:
+            trace: dict[str, Any] = await asyncio.to_thread(
+                isolated, "stitchcuda.codegen.tracing:trace_source", TRACE_TIMEOUT_S, source=source
+            )
+            step.outputs = {"ops": await asyncio.to_thread(_op_lines, trace)}
+        return trace, ""
     except WorkerError as error:
         return None, one_line(error)
 
@@ -138,7 +144,7 @@ async def profile_reference(state: State, runtime: Runtime[Context]) -> dict[str
 async def _profile(state: State, runtime: Runtime[Context]) -> ProfileReport | None:
     bench = await workbench(state, runtime)
     try:
-        return await bench.evaluate(lambda evaluator: evaluator.profile(None))
+        return await bench.evaluate("profile", lambda evaluator: evaluator.profile(None), source="the reference")
     except WorkerError as error:
         say("profile_reference", f"no profile: {one_line(error)}")
         return None

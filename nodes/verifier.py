@@ -21,7 +21,7 @@ from stitchcuda.graph.state import Best, State
 from stitchcuda.nodes.coder import current_subtask
 from stitchcuda.nodes.engines.protocols import EngineFailure, Usage
 from stitchcuda.nodes.evidence import Attempt, VerifierEvidence
-from stitchcuda.nodes.progress import say
+from stitchcuda.nodes.progress import engine_call, say
 from stitchcuda.nodes.retrieval import look_up
 from stitchcuda.nodes.workbench import Workbench, workbench
 from stitchcuda.tools import Evaluator, settle
@@ -44,12 +44,14 @@ __all__ = [
 T = TypeVar("T")
 
 
-async def _stage(state: State, bench: Workbench, stage: Callable[[Evaluator, str], T]) -> T:
+async def _stage(state: State, bench: Workbench, name: str, stage: Callable[[Evaluator, str], T]) -> T:
     """Run one stage of the evaluator on the candidate's source."""
     candidate = state["candidate"]
     assert candidate is not None
     source = (await bench.source(candidate)).source
-    return await bench.evaluate(lambda evaluator: stage(evaluator, source))
+    return await bench.evaluate(
+        name, lambda evaluator: stage(evaluator, source), candidate=candidate.id, sha256=candidate.sha256, source=source
+    )
 
 
 async def build(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -57,7 +59,7 @@ async def build(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
     started = clock.monotonic()
     bench = await workbench(state, runtime)
     say("build", "compiling", attempt=_attempt_number(state))
-    report = await _stage(state, bench, Evaluator.build)
+    report = await _stage(state, bench, "build", Evaluator.build)
     return {"build": report, "verifier_usage": Usage(), "verifier_seconds": clock.monotonic() - started}
 
 
@@ -69,7 +71,7 @@ def after_build(state: State) -> Literal["screen", "diagnose"]:
 async def screen(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
     """Static findings; the hostile ones end the evaluation before the candidate runs on inputs."""
     bench = await workbench(state, runtime)
-    return {"screen": await _stage(state, bench, Evaluator.screen)}
+    return {"screen": await _stage(state, bench, "screen", Evaluator.screen)}
 
 
 def after_screen(state: State) -> Literal["check", "diagnose"]:
@@ -82,7 +84,7 @@ async def check(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
     started = clock.monotonic()
     bench = await workbench(state, runtime)
     say("check", "comparing with the reference", attempt=_attempt_number(state))
-    report = await _stage(state, bench, Evaluator.check)
+    report = await _stage(state, bench, "check", Evaluator.check)
     return {"check": report, "verifier_seconds": state["verifier_seconds"] + clock.monotonic() - started}
 
 
@@ -98,7 +100,7 @@ async def time(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
     started = clock.monotonic()
     bench = await workbench(state, runtime)
     say("time", "timing against eager", attempt=_attempt_number(state))
-    report = await _stage(state, bench, Evaluator.time)
+    report = await _stage(state, bench, "time", Evaluator.time)
     return {"timing": report, "verifier_seconds": state["verifier_seconds"] + clock.monotonic() - started}
 
 
@@ -107,7 +109,7 @@ async def profile(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
     started = clock.monotonic()
     bench = await workbench(state, runtime)
     try:
-        report = await _stage(state, bench, Evaluator.profile)
+        report = await _stage(state, bench, "profile", Evaluator.profile)
     except WorkerError as error:
         say("profile", f"no profile: {one_line(error)}", attempt=_attempt_number(state))
         report = None
@@ -183,7 +185,10 @@ async def _feedback(
         citations=await look_up(bench.context, evaluation=evaluation),
     )
     try:
-        return await (await bench.engines()).verifier.diagnose(evidence)
+        async with engine_call(bench.context.verifier, "verifier", proposed=proposed) as call:
+            feedback, usage = await (await bench.engines()).verifier.diagnose(evidence)
+            call.outputs = {"feedback": feedback, "usage": usage}
+        return feedback, usage
     except EngineFailure as failure:
         say("diagnose", f"no advice: {one_line(failure)}", attempt=candidate.id)
         return Feedback(kind=proposed, evidence=(evaluation.message,)), failure.usage

@@ -11,19 +11,20 @@ import threading
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from langgraph.runtime import Runtime
 
 from stitchcuda.core.environment import Environment
 from stitchcuda.core.files import write_json
-from stitchcuda.core.records import Candidate, CandidateSource
+from stitchcuda.core.records import Candidate, CandidateSource, Record
 from stitchcuda.graph.context import Context
 from stitchcuda.graph.state import State
 from stitchcuda.nodes.engines import Engines, open_engines
 from stitchcuda.nodes.evidence import ProblemFacts
 from stitchcuda.nodes.run_folder import RunFolder
 from stitchcuda.tools import Evaluator, EvaluatorSettings
+from stitchcuda.traces import span
 
 __all__ = ["Workbench", "close_workbench", "settings_of", "workbench"]
 
@@ -77,13 +78,19 @@ class Workbench:
         self._facts = facts
         write_json(self.folder.path / "facts.json", facts.model_dump(mode="json"))
 
-    async def evaluate(self, stage: Callable[[Evaluator], T]) -> T:
-        """Run a blocking stage of the evaluator in a thread; a cancelled run kills what the stage started."""
-        try:
-            return await asyncio.to_thread(lambda: stage(self.evaluator))
-        except asyncio.CancelledError:
-            await asyncio.shield(asyncio.to_thread(self.evaluator.cancel))
-            raise
+    async def evaluate(self, name: str, stage: Callable[[Evaluator], T], **inputs: Any) -> T:
+        """Run a blocking stage of the evaluator in a thread; a cancelled run kills what the stage started.
+
+        The stage is a tool run ``evaluator.<name>`` of the trace, with ``inputs`` and the stage's report.
+        """
+        async with span(f"evaluator.{name}", {"device": self.device, "sizes": self.sizes, **inputs}) as step:
+            try:
+                report = await asyncio.to_thread(lambda: stage(self.evaluator))
+            except asyncio.CancelledError:
+                await asyncio.shield(asyncio.to_thread(self.evaluator.cancel))
+                raise
+            step.outputs = report.model_dump(mode="json") if isinstance(report, Record) else {"report": report}
+            return report
 
     async def source(self, candidate: Candidate) -> CandidateSource:
         return await asyncio.to_thread(self.folder.read_candidate, candidate)

@@ -6,7 +6,6 @@ started. A run without an end line (a kill, or it is still going) has ``end_time
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from stitchcuda.core.records import Record
+from stitchcuda.traces.lines import merge_lines, read_lines
 
 __all__ = ["RunRecord", "Tokens", "read_trace", "tokens_of"]
 
@@ -89,16 +89,8 @@ def read_trace(path: Path) -> list[RunRecord]:
     merged: dict[str, dict[str, Any]] = {}
     if not path.exists():
         return []
-    with path.open("rb") as stream:
-        for raw in stream:
-            try:
-                line = json.loads(raw)
-            except ValueError:  # also a character cut in the middle
-                continue
-            if isinstance(line, dict) and isinstance(line.get("id"), str):
-                merged.setdefault(line["id"], {}).update(
-                    {key: value for key, value in line.items() if value is not None}
-                )
+    for line in read_lines(path):
+        merge_lines(merged.setdefault(line.fields["id"], {}), line.fields)
     records = []
     for fields in merged.values():
         try:

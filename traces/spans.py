@@ -6,18 +6,25 @@
         report = await asyncio.to_thread(evaluator.build, source)
         step.outputs = {"ok": report.ok}
 
-The parent is the runnable that is running; without callbacks the step is simply not recorded.
+The parent is the runnable that is running, and what the block calls becomes the step's child; without callbacks the
+step is simply not recorded. What a step is given or finds must be JSON-able or pydantic records.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from langchain_core.documents import Document
-from langchain_core.runnables.config import RunnableConfig, ensure_config, get_async_callback_manager_for_config
+from langchain_core.runnables.config import (
+    RunnableConfig,
+    ensure_config,
+    get_async_callback_manager_for_config,
+    patch_config,
+    var_child_runnable_config,
+)
 
 __all__ = ["Span", "span"]
 
@@ -48,12 +55,14 @@ async def span(
     Yields:
         A ``Span`` whose ``outputs`` are recorded at the end. An exception is recorded and raised on.
     """
-    manager = get_async_callback_manager_for_config(ensure_config(config))
+    config = ensure_config(config)
+    manager = get_async_callback_manager_for_config(config)
     step = Span()
     if run_type == "retriever":
         retriever = await manager.on_retriever_start({"name": name}, str(inputs.get("query", "")), name=name)
         try:
-            yield step
+            with _parent(config, retriever.get_child()):
+                yield step
         except BaseException as error:
             await retriever.on_retriever_error(error)
             raise
@@ -61,11 +70,22 @@ async def span(
         return
     tool = await manager.on_tool_start({"name": name}, "", name=name, inputs=dict(inputs))
     try:
-        yield step
+        with _parent(config, tool.get_child()):
+            yield step
     except BaseException as error:
         await tool.on_tool_error(error)
         raise
     await tool.on_tool_end(step.outputs)
+
+
+@contextmanager
+def _parent(config: RunnableConfig, manager: Any) -> Iterator[None]:
+    """Make the step the parent of what the block calls without a config of its own."""
+    token = var_child_runnable_config.set(patch_config(config, callbacks=manager))
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)
 
 
 def _document(item: Any) -> Document:
