@@ -16,7 +16,7 @@ from __future__ import annotations
 from stitchcuda.rag_index.evidence_query import build_query, query_for_evaluation
 from stitchcuda.rag_index.index import DocsIndex, IndexStats
 from stitchcuda.rag_index.search import Hit
-from stitchcuda.rag_index.sources import Source, default_sources
+from stitchcuda.rag_index.sources import Source
 
 __all__ = [
     "DocsIndex",
@@ -24,6 +24,5 @@ __all__ = [
     "IndexStats",
     "Source",
     "build_query",
-    "default_sources",
     "query_for_evaluation",
 ]

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import re
+
 from stitchcuda.core.files import sha256_text
 from stitchcuda.core.records import Record
 
-__all__ = ["Chunk", "make_chunk"]
+__all__ = ["Chunk", "architectures_in", "make_chunk"]
+
+_ARCHITECTURE = re.compile(
+    r"\bsm_(\d{2,3})[af]?\b|\bcompute capabilit(?:y|ies) (\d{1,2})\.(\d)"
+    r"|\b(Volta|Turing|Ampere|Ada|Hopper|Blackwell)\b",
+)
+GENERATIONS = {
+    "Volta": ("sm_70",),
+    "Turing": ("sm_75",),
+    "Ampere": ("sm_80", "sm_86"),
+    "Ada": ("sm_89",),
+    "Hopper": ("sm_90",),
+    "Blackwell": ("sm_100", "sm_120"),
+}
+"""Names of generations as the programming guide maps them to compute capabilities."""
 
 
 class Chunk(Record):
@@ -23,6 +39,12 @@ class Chunk(Record):
     """Where the facts come from, as ``key: section`` with a key of ``sources.toml``."""
     topics: str = ""
     """The page's own list of topics; searched, not shown."""
+    link: str = ""
+    """Where the passage can be read in full: a URL with its anchor, or ``file:line``."""
+    architectures: tuple[str, ...] = ()
+    """The ones that the passage names, for example ``sm_90``; empty for one that holds everywhere."""
+    toolkit: str = ""
+    """Version of the toolkit that the passage describes; empty when it is not about one version."""
 
     @property
     def citation(self) -> str:
@@ -44,9 +66,14 @@ def make_chunk(
     references: tuple[str, ...] = (),
     topics: str = "",
     occurrence: int = 0,
+    link: str = "",
+    toolkit: str = "",
 ) -> Chunk:
-    """A chunk with its id; ``occurrence`` tells equal passages under equal headings apart."""
-    identity = "\x1f".join((source, page, *headings, text, *references, topics, str(occurrence)))
+    """A chunk with its id; ``occurrence`` tells equal passages under equal headings apart.
+
+    The link is not part of the id: a passage that moved down by a line is the same passage.
+    """
+    identity = "\x1f".join((source, page, *headings, text, *references, topics, toolkit, str(occurrence)))
     return Chunk(
         id=sha256_text(identity)[:24],
         source=source,
@@ -55,4 +82,16 @@ def make_chunk(
         text=text,
         references=references,
         topics=topics,
+        link=link,
+        architectures=architectures_in("\n".join((*headings, text))),
+        toolkit=toolkit,
     )
+
+
+def architectures_in(text: str) -> tuple[str, ...]:
+    """The architectures that ``text`` names, in its order: ``sm_90``, "compute capability 8.6", "Hopper"."""
+    found: dict[str, None] = {}
+    for target, major, minor, generation in _ARCHITECTURE.findall(text):
+        names = (f"sm_{target}",) if target else (f"sm_{major}{minor}",) if major else GENERATIONS[generation]
+        found.update(dict.fromkeys(names))
+    return tuple(found)

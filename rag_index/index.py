@@ -11,23 +11,27 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 
+from stitchcuda.core.environment import Environment
 from stitchcuda.core.errors import RetrievalError, one_line
 from stitchcuda.core.records import Record
-from stitchcuda.rag_index.bm25 import Bm25
-from stitchcuda.rag_index.build import Row, build_version, index_digest, read_meta, read_rows
+from stitchcuda.rag_index.build import Progress, Recipe, build_version
+from stitchcuda.rag_index.catalogue import configured_sources
+from stitchcuda.rag_index.chunks import Chunk
 from stitchcuda.rag_index.embed import embed
-from stitchcuda.rag_index.search import Hit, fuse
-from stitchcuda.rag_index.sources import Source, default_sources, read_pages
+from stitchcuda.rag_index.search import Hit, Mode, fuse
+from stitchcuda.rag_index.sources import Source, read_pages
 from stitchcuda.rag_index.tokens import tokenize
 from stitchcuda.rag_index.vectors import VectorStore, chroma_available
+from stitchcuda.rag_index.version import Version, latest_version, read_meta, read_vectors
 
 __all__ = ["DocsIndex", "IndexStats"]
 
@@ -37,7 +41,7 @@ LEAST_SIMILARITY = 0.11
 """Below it likeness is chance: queries about cooking and the weather reach 0.06 to 0.13, the questions of the
 test set 0.14 and more."""
 LOCK_TIMEOUT_S = 120.0
-FILTERS = ("source", "page")
+FILTERS = ("source", "page", "architecture", "toolkit")
 
 
 class IndexStats(Record):
@@ -49,6 +53,10 @@ class IndexStats(Record):
     mode: Literal["hybrid", "lexical"]
     """``lexical``: chromadb is not installed or its store failed; words alone are searched."""
     embedding: str | None
+    store: str
+    """``embedded``, ``server`` or ``none``."""
+    sources: dict[str, dict[str, int | str]]
+    """Pages, chunks and toolkit version of each source."""
     stale: bool
     """An older version serves, because the new one is being built or could not be built."""
     problems: tuple[str, ...]
@@ -60,17 +68,24 @@ class IndexStats(Record):
 class DocsIndex:
     """A version of the index, opened. Thread-safe; nothing is loaded before the first query."""
 
-    def __init__(self, folder: Path, meta: Mapping[str, object], problems: Sequence[str] = (), *, stale: bool) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        meta: Mapping[str, Any],
+        recipe: Recipe,
+        problems: Sequence[str] = (),
+        *,
+        stale: bool,
+    ) -> None:
         self._folder = folder
         self._meta = dict(meta)
+        self._recipe = recipe
         self._problems = list(problems)
         self._stale = stale
         self._lock = threading.Lock()
-        self._rows: dict[str, Row] | None = None
-        self._order: list[str] = []
-        self._bm25 = Bm25(())
+        self._version: Version | None = None
         self._vectors: VectorStore | None = None
-        self._has_vectors = meta.get("embedding") is not None and chroma_available()
+        self._has_vectors = meta.get("embedding") is not None and recipe.store != "none"
 
     @classmethod
     def open(
@@ -78,52 +93,68 @@ class DocsIndex:
         cache_dir: Path,
         sources: Sequence[Source] | None = None,
         *,
-        progress: Callable[[int, int], None] | None = None,
+        chroma_url: str | None = None,
+        progress: Progress | None = None,
     ) -> DocsIndex:
         """Open the index over ``sources``, building what is missing.
 
         Args:
             cache_dir: The user's cache folder; the index is a folder inside.
-            sources: Our own notes when left out.
-            progress: Called with (pages done, pages in all) during a build.
+            sources: When left out, our notes and what ``rag build`` and ``rag fetch`` have added in this cache.
+            chroma_url: A Chroma server for the vectors; when left out, ``STITCHCUDA_CHROMA_URL`` or an embedded store.
+            progress: Called during a build with the stage, what is done and what there is in all.
 
         Raises:
             RetrievalError: There is nothing to index and no earlier index, or the folder cannot be written.
         """
         root = Path(cache_dir) / "docs-index"
-        pages, problems = read_pages(tuple(default_sources() if sources is None else sources))
-        with_vectors = chroma_available()
-        digest = index_digest(pages, with_vectors=with_vectors)
+        chosen = configured_sources(Path(cache_dir)) if sources is None else tuple(sources)
+        pages, problems = read_pages(chosen, root / "digests.json")
+        recipe = _recipe(chroma_url)
+        digest = recipe.digest(pages)
         folder = root / f"v-{digest}"
         meta = read_meta(folder)
         if meta is not None:
-            return cls(folder, meta, stale=False)
+            return cls(folder, meta, recipe, stale=False)
         try:
-            with _build_lock(root, wait=_latest(root) is None) as mine:
+            with _build_lock(root, wait=latest_version(root) is None) as mine:
                 meta = read_meta(folder)  # another process may have finished it
                 if meta is None and mine:
-                    build_version(root, digest, pages, problems, with_vectors=with_vectors, progress=progress)
+                    build_version(root, digest, pages, problems, recipe, progress)
                     meta = read_meta(folder)
             if meta is not None:
-                return cls(folder, meta, stale=False)
+                return cls(folder, meta, recipe, stale=False)
             reason = "a new version is being built by another process"
         except (RetrievalError, OSError) as error:
             reason = f"the new version could not be built: {one_line(error)}"
-            if _latest(root) is None:
+            if latest_version(root) is None:
                 raise RetrievalError(f"the documentation index in {root} cannot be built: {one_line(error)}") from error
-        latest = _latest(root)
+        latest = latest_version(root)
         old = read_meta(latest) if latest is not None else None
         if latest is None or old is None:
             raise RetrievalError(f"the documentation index in {root} cannot be opened: {reason}; try again later")
-        return cls(latest, old, [reason], stale=True)
+        # The old version is searched where it lies: its vectors may be of another kind than those of today's recipe.
+        fits = old["recipe"] == recipe.parts and old["store"] == recipe.store
+        served = recipe if fits else Recipe("none")
+        if not fits:
+            reason += "; the older one was made with other settings and is searched by words alone"
+        return cls(latest, old, served, [reason], stale=True)
 
-    def query(self, text: str, k: int = 5, where: Mapping[str, str | Sequence[str]] | None = None) -> list[Hit]:
+    def query(
+        self,
+        text: str,
+        k: int = 5,
+        where: Mapping[str, str | Sequence[str]] | None = None,
+        mode: Mode = "hybrid",
+    ) -> list[Hit]:
         """The ``k`` passages that fit ``text`` best, best first; fewer or none when nothing fits.
 
         Args:
             text: A question, an error message, or the result of ``build_query``.
             k: At most so many hits.
-            where: Only passages whose ``source`` or ``page`` is the given value, or one of several.
+            where: Filters; each value is one string or several. ``source`` and ``page`` must be equal;
+                ``architecture`` (``sm_90``) and ``toolkit`` (``13.0``) also let passages through that name none.
+            mode: ``lexical`` or ``vector`` for one ranking alone.
 
         Raises:
             RetrievalError: An unknown filter, or a damaged index.
@@ -132,35 +163,41 @@ class DocsIndex:
         tokens = tokenize(text)
         if not tokens or k < 1:
             return []
-        rows = self._load()
-        scores = self._bm25.scores(tokens)
-        allowed = [
-            index
-            for index, key in enumerate(self._order)
-            if scores[index] > 0 and all(getattr(rows[key].chunk, name) in values for name, values in filters.items())
-        ]
-        allowed.sort(key=lambda index: (-float(scores[index]), index))
-        lexical = [self._order[index] for index in allowed[:DEPTH]]
-        vector = self._nearest(text, filters)
-        return fuse({key: row.chunk for key, row in rows.items()}, lexical, vector, k)
+        version = self._load()
+        depth = max(DEPTH, k)
+        lexical: list[str] | None = None
+        if mode != "vector":
+            scores = version.bm25.scores(tokens)
+            if filters:
+                scores = np.where(version.allowed(filters), scores, 0)
+            best = np.argsort(-scores, kind="stable")[:depth]
+            lexical = [version.raw[row]["id"] for row in best if scores[row] > 0]
+        vector = self._nearest(version, text, filters, depth) if mode != "lexical" else None
+        if mode == "vector" and vector is None:
+            raise RetrievalError("there is no vector store to search: " + "; ".join(self.stats().problems))
+
+        def chunk(key: str) -> Chunk:
+            return version.chunk(version.position[key])
+
+        return fuse(chunk, lexical, vector, k)
 
     def stats(self) -> IndexStats:
         """What this index holds; cheap."""
-        pages = self._meta.get("pages")
-        problems = self._meta.get("problems")
-        lines = [*(str(line) for line in (problems if isinstance(problems, list) else ())), *self._problems]
+        lines = [*self._meta["problems"], *self._problems]
         if not chroma_available():
             lines.append("chromadb is not installed: searching by words alone")
         return IndexStats(
             folder=str(self._folder),
-            pages=len(pages) if isinstance(pages, dict) else 0,
-            chunks=int(str(self._meta.get("chunks", 0))),
+            pages=len(self._meta["pages"]),
+            chunks=self._meta["chunks"],
             mode="hybrid" if self._has_vectors else "lexical",
-            embedding=str(self._meta["embedding"]) if self._meta.get("embedding") else None,
+            embedding=self._meta["embedding"],
+            store=self._meta["store"],
+            sources=self._meta["sources"],
             stale=self._stale,
             problems=tuple(lines),
-            build_s=float(str(self._meta.get("build_s", 0.0))),
-            reused_pages=int(str(self._meta.get("reused_pages", 0))),
+            build_s=self._meta["build_s"],
+            reused_pages=self._meta["reused_pages"],
         )
 
     def close(self) -> None:
@@ -178,16 +215,15 @@ class DocsIndex:
     ) -> None:
         self.close()
 
-    def _load(self) -> dict[str, Row]:
+    def _load(self) -> Version:
         with self._lock:
-            if self._rows is None:
-                rows = read_rows(self._folder)
-                self._order = [row.chunk.id for row in rows]
-                self._bm25 = Bm25([row.tokens for row in rows])
-                self._rows = {row.chunk.id: row for row in rows}
-            return self._rows
+            if self._version is None:
+                self._version = Version.load(self._folder)
+            return self._version
 
-    def _nearest(self, text: str, filters: Mapping[str, tuple[str, ...]]) -> list[str] | None:
+    def _nearest(
+        self, version: Version, text: str, filters: Mapping[str, tuple[str, ...]], depth: int
+    ) -> list[str] | None:
         """Ids by likeness; ``None`` when there is no vector store, or it failed, which is then said in ``stats``."""
         if not self._has_vectors:
             return None
@@ -197,16 +233,31 @@ class DocsIndex:
         try:
             with self._lock:
                 if self._vectors is None:
-                    self._vectors = VectorStore(self._folder / "chroma")
+                    self._vectors = self._open_vectors(version)
                 store = self._vectors
-            found = store.query(vector, min(DEPTH, len(self._order)), dict(filters))
+            found = store.query(vector, min(depth, len(version.raw)), filters)
         except RetrievalError as error:
             self._has_vectors = False
-            self._problems.append(f"searching by words alone: {error}")
+            self._problems.append(f"searching by words alone: {one_line(error)}")
             return None
         # An id that is not among the chunks would mean a store of another version.
-        known = self._rows or {}
-        return [key for key, similarity in found if similarity >= LEAST_SIMILARITY and key in known]
+        return [key for key, similarity in found if similarity >= LEAST_SIMILARITY and key in version.position]
+
+    def _open_vectors(self, version: Version) -> VectorStore:
+        if self._recipe.store == "embedded":
+            return VectorStore.embedded(self._folder / "chroma")
+
+        def fill() -> tuple[list[Chunk], npt.NDArray[np.float32]]:
+            return [version.chunk(row) for row in range(len(version.raw))], read_vectors(self._folder)
+
+        return VectorStore.server(self._recipe.url, self._meta["digest"], fill)
+
+
+def _recipe(chroma_url: str | None) -> Recipe:
+    url = chroma_url if chroma_url is not None else Environment().chroma_url
+    if not chroma_available():
+        return Recipe("none")
+    return Recipe("server", url) if url else Recipe("embedded")
 
 
 def _filters(where: Mapping[str, str | Sequence[str]]) -> dict[str, tuple[str, ...]]:
@@ -214,18 +265,6 @@ def _filters(where: Mapping[str, str | Sequence[str]]) -> dict[str, tuple[str, .
     if unknown:
         raise RetrievalError(f"no such filter: {', '.join(unknown)}; there are {', '.join(FILTERS)}")
     return {key: (value,) if isinstance(value, str) else tuple(value) for key, value in where.items()}
-
-
-def _latest(root: Path) -> Path | None:
-    """The version published last, if it is whole; else the newest whole one."""
-    try:
-        named = root / (root / "latest").read_text().strip()
-    except OSError:
-        named = None
-    if named is not None and read_meta(named) is not None:
-        return named
-    whole = [path for path in root.glob("v-*") if read_meta(path) is not None]
-    return max(whole, key=lambda path: path.stat().st_mtime, default=None)
 
 
 @contextmanager

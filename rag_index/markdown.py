@@ -11,15 +11,9 @@ import re
 from collections import Counter
 
 from stitchcuda.rag_index.chunks import Chunk, make_chunk
+from stitchcuda.rag_index.packing import pack, split_long
 
-__all__ = ["PARSER_VERSION", "parse_markdown"]
-
-PARSER_VERSION = 1
-"""Part of the index's digest: raise it when any page gives other chunks."""
-TARGET_CHARS = 1000
-"""A chunk is closed when the next block would exceed this; about 250 tokens, five of which fit any prompt."""
-LEAST_CHARS = 250
-"""A shorter rest of a section joins the chunk before it: alone it says too little."""
+__all__ = ["parse_markdown"]
 
 _HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*\s*$")
 _FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
@@ -58,7 +52,8 @@ def parse_markdown(text: str, *, source: str, page: str) -> list[Chunk]:
     chunks: list[Chunk] = []
     seen: Counter[tuple[tuple[str, ...], str]] = Counter()
     for headings, section in sections:
-        for piece in _pack(section):
+        parts = (part for block in section for part in split_long(block))
+        for piece in pack(parts, lambda block: len(_shown(block))):
             references = tuple(dict.fromkeys(f"{key}: {' '.join(where.split())}" for key, where in _references(piece)))
             shown = "\n\n".join(text for text in map(_shown, piece) if text).strip()
             if not shown:
@@ -104,24 +99,6 @@ def _blocks(text: str) -> list[str]:
             current.append(line)
     close()  # an unclosed fence ends with the page
     return blocks
-
-
-def _pack(blocks: list[str]) -> list[list[str]]:
-    """Group a section's blocks into pieces of about ``TARGET_CHARS``; one larger block is a piece of its own."""
-    pieces: list[list[str]] = []
-    sizes: list[int] = []
-    for block in blocks:
-        size = len(_shown(block))
-        if pieces and (sizes[-1] + size <= TARGET_CHARS or not size):
-            pieces[-1].append(block)
-            sizes[-1] += size
-        else:
-            pieces.append([block])
-            sizes.append(size)
-    if len(pieces) > 1 and sizes[-1] < LEAST_CHARS:
-        rest = pieces.pop()
-        pieces[-1].extend(rest)
-    return pieces
 
 
 def _shown(block: str) -> str:

@@ -117,7 +117,7 @@ import sys, time
 from pathlib import Path
 from stitchcuda.rag_index import DocsIndex, Source
 
-def hang(done, total):
+def hang(stage, done, total):
     print("building", flush=True)
     time.sleep(120)
 
@@ -154,7 +154,7 @@ def test_half_written_leftovers_are_cleared(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     with DocsIndex.open(cache, sources) as index:
         folder = Path(index.stats().folder)
-    (folder / "meta.json").write_text('{"schema": 1, "dig')
+    (folder / "meta.json").write_text('{"schema": 2, "dig')
     shutil.copytree(folder, folder.parent / ".build-1-x")
     with DocsIndex.open(cache, sources) as index:
         assert pages_of(index.query("alpha")) == ["alpha.md"]
