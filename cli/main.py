@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import typer
 
-from stitchcuda.cli import bench, doctor, evaluate, rag, report, solve
+from stitchcuda.cli import bench, doctor, evaluate, rag, report, solve, trace_send
 from stitchcuda.cli.output import INTERRUPTED, print_json, printed_objects
 
 __all__ = ["app", "main"]
@@ -31,6 +31,7 @@ app.command(name="doctor")(doctor.doctor_command)
 app.command(name="bench")(bench.bench_command)
 app.command(name="report")(report.report_command)
 app.add_typer(rag.app, name="rag")
+app.add_typer(trace_send.app, name="trace", no_args_is_help=True)
 
 
 def _print_version(wanted: bool) -> None:

@@ -53,12 +53,17 @@ def value_of(run_type: str, outputs: Any) -> str:
     return shorten(f"no answer: {failure}") if failure and isinstance(failure, str) else ""
 
 
+def _count(number: int, noun: str) -> str:
+    plural = noun if number == 1 else f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+    return f"{number} {plural}"
+
+
 def _documents(documents: list[Any]) -> str:
     first = documents[0] if documents else {}
     fields = first.get("kwargs", first) if isinstance(first, Mapping) else {}
     metadata = fields.get("metadata") or {}
     source = metadata.get("citation") or metadata.get("source") or ""
-    return shorten(f"{len(documents)} passages" + (f", first {source}" if source else ""))
+    return shorten(_count(len(documents), "passage") + (f", first {source}" if source else ""))
 
 
 def _report(report: Mapping[str, Any]) -> str:
@@ -111,7 +116,7 @@ def _build(found: Mapping[str, Any]) -> str:
     if found.get("ok"):
         cached = sum(bool(one.get("cached")) for one in extensions)
         note = f", {cached} from the store" if cached else ""
-        return f"built {len(extensions)} extension{'s' * (len(extensions) != 1)}{note}, {took}"
+        return f"built {_count(len(extensions), 'extension')}{note}, {took}"
     for one in extensions:
         for diagnostic in one.get("diagnostics") or []:
             if diagnostic.get("severity") == "error":
@@ -122,7 +127,7 @@ def _build(found: Mapping[str, Any]) -> str:
 def _check(found: Mapping[str, Any]) -> str:
     if found.get("ok"):
         launches = found.get("own_kernel_launches")
-        own = f", {launches} own kernel launches" if launches is not None else ""
+        own = f", {_count(launches, 'own kernel launch')}" if launches is not None else ""
         return f"{found.get('status')} in {found.get('trials')} trials{own}"
     return f"{found.get('status')} {' '.join(found.get('reasons') or [])}: {found.get('message', '')}"
 
@@ -132,7 +137,7 @@ def _screen(found: Mapping[str, Any]) -> str:
     worst = next((one for one in findings if one.get("severity") == "block"), None)
     if worst is not None:
         return f"blocked: {worst.get('rule')}: {worst.get('message')}"
-    return f"{len(findings)} findings" if findings else "nothing found"
+    return _count(len(findings), "finding") if findings else "nothing found"
 
 
 def _profile(found: Mapping[str, Any]) -> str:
@@ -144,7 +149,7 @@ def _profile(found: Mapping[str, Any]) -> str:
 
 
 def _plan(found: Mapping[str, Any]) -> str:
-    return str(found.get("summary") or f"{len(found.get('subtasks') or [])} sub-tasks")
+    return str(found.get("summary") or _count(len(found.get("subtasks") or []), "sub-task"))
 
 
 def _candidate(found: Mapping[str, Any]) -> str:
