@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from stitchcuda.core.records import Policy
 
@@ -17,6 +17,24 @@ __all__ = ["Context"]
 
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(gt=0)]
+Price = Annotated[float, Field(ge=0)]
+Role = Literal["planner", "coder", "verifier"]
+
+
+def _pairs(value: object) -> object:
+    """``name=value,name=value`` as a mapping, for flags and files that know no tables; ``a/b`` is a pair."""
+    if not isinstance(value, str):
+        return value
+    found: dict[str, object] = {}
+    for part in filter(None, (part.strip() for part in value.split(","))):
+        name, equals, text = part.rpartition("=")
+        if not equals:
+            raise ValueError(f"{part!r} is not NAME=VALUE")
+        found[name.strip()] = tuple(text.split("/")) if "/" in text else text.strip()
+    return found
+
+
+Pairs = BeforeValidator(_pairs)
 
 
 class Context(BaseModel):
@@ -37,7 +55,33 @@ class Context(BaseModel):
         default="embedded", description="Verifier engine: embedded, openai:<model> or scripted:<file>."
     )
     base_url: str | None = Field(default=None, description="OpenAI-compatible endpoint of the chat engines.")
+    endpoint: Annotated[dict[str, str | int | float | bool], Pairs] = Field(
+        default={},
+        description="What is known of the endpoint and need not be found out, for example "
+        "token_parameter=max_tokens,stream=false.",
+    )
     temperature: float | None = Field(default=None, ge=0, le=2, description="Sampling temperature of chat engines.")
+    temperatures: Annotated[dict[Role, Annotated[float, Field(ge=0, le=2)]], Pairs] = Field(
+        default={}, description="Temperature of single roles, for example planner=0.2,coder=0.8."
+    )
+    reasoning_effort: str | None = Field(
+        default=None, description="Reasoning effort of chat engines, for example low, medium or high; unset: not sent."
+    )
+    chat_seed: int | None = Field(default=None, description="Sampling seed sent to chat engines; unset: none.")
+    context_tokens: int | None = Field(
+        default=None, ge=1024, description="Context window of the chat models, in tokens; unset: found out."
+    )
+    concurrency: Annotated[int, Field(ge=1)] = Field(default=4, description="Chat calls to one endpoint at a time.")
+    stream: bool = Field(default=True, description="Receive chat answers piece by piece and show their progress.")
+    cache_answers: bool = Field(
+        default=True, description="Take a chat answer that was given before from the cache; false: ask anew."
+    )
+    seed_embedded: bool = Field(
+        default=False, description="A chat Coder starts from the embedded engine's candidate and its evaluation."
+    )
+    samples: Annotated[int, Field(ge=1, le=32)] = Field(
+        default=1, description="Candidates that a chat Coder writes per attempt; the best one counts."
+    )
     model_timeout_s: Seconds = Field(default=300.0, description="Wall-clock limit of one chat call, in seconds.")
     model_retries: Count = Field(default=4, description="How often a failed chat call is tried again.")
     max_output_tokens: int | None = Field(default=None, gt=0, description="Limit on one answer, in tokens.")
@@ -46,6 +90,13 @@ class Context(BaseModel):
     max_replans: Count = Field(default=2, description="How often the Planner may be asked again.")
     max_seconds: Seconds = Field(default=3600.0, description="Wall-clock budget of the run, in seconds.")
     max_tokens: int | None = Field(default=None, gt=0, description="Token budget of all chat calls together.")
+    max_cost_usd: float | None = Field(
+        default=None, gt=0, description="Money budget of all chat calls together, in US dollars; needs prices."
+    )
+    prices: Annotated[dict[str, tuple[Price, Price]], Pairs] = Field(
+        default={},
+        description="Dollars per million tokens of prompt and answer by model name, for example gpt-x=1.25/10.",
+    )
     target_speedup: float | None = Field(
         default=None, gt=0, description="Stop at this speed-up over eager once no sub-task is left; unset: best effort."
     )
@@ -73,7 +124,7 @@ class Context(BaseModel):
     runs_dir: Path = Field(default=Path("runs"), description="Where new run folders are made.")
 
     @property
-    def engines(self) -> dict[Literal["planner", "coder", "verifier"], str]:
+    def engines(self) -> dict[Role, str]:
         return {"planner": self.planner, "coder": self.coder, "verifier": self.verifier}
 
     @property

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stitchcuda.core.errors import SettingsError
 from stitchcuda.nodes.engines.protocols import CoderEngine, PlannerEngine, VerifierEngine
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
     from stitchcuda.graph.context import Context
 
 __all__ = ["Engines", "open_engines"]
@@ -29,34 +26,27 @@ def open_engines(context: Context) -> Engines:
     """Open the engine of each role; equal chat specifications share one model.
 
     Raises:
-        SettingsError: an engine name that is neither ``embedded`` nor a chat specification.
+        SettingsError: an engine name that is neither ``embedded`` nor a chat specification, an endpoint setting that
+            does not exist, or a money budget without a price.
         ModelError: a hosted endpoint without a key.
     """
-    from stitchcuda.nodes.engines.chat import ChatCoder, ChatPlanner, ChatVerifier, open_chat_model
     from stitchcuda.nodes.engines.embedded import EmbeddedCoder, EmbeddedPlanner, EmbeddedVerifier
 
-    models: dict[str, BaseChatModel] = {}
+    specs = context.engines
+    if set(specs.values()) == {"embedded"}:
+        return Engines(planner=EmbeddedPlanner(), coder=EmbeddedCoder(), verifier=EmbeddedVerifier())
 
-    def chat(spec: str) -> BaseChatModel:
-        from stitchcuda.core.environment import Environment
+    from stitchcuda.nodes.engines.chat import ChatCoder, ChatPlanner, ChatVerifier
+    from stitchcuda.nodes.engines.chat.opening import ChatOpener
 
-        if not spec.startswith(("openai:", "scripted:")):
-            raise SettingsError(f"no engine {spec!r}; use embedded, openai:<model> or scripted:<file>")
-        if spec not in models:
-            models[spec] = open_chat_model(
-                spec,
-                base_url=context.base_url,
-                api_key=Environment().openai_api_key,
-                temperature=context.temperature,
-                timeout_s=context.model_timeout_s,
-                max_retries=context.model_retries,
-                max_output_tokens=context.max_output_tokens,
-            )
-        return models[spec]
-
-    planner, coder, verifier = context.planner, context.coder, context.verifier
-    return Engines(
-        planner=EmbeddedPlanner() if planner == "embedded" else ChatPlanner(chat(planner)),
-        coder=EmbeddedCoder() if coder == "embedded" else ChatCoder(chat(coder)),
-        verifier=EmbeddedVerifier() if verifier == "embedded" else ChatVerifier(chat(verifier)),
-    )
+    opener = ChatOpener(context)
+    planner: PlannerEngine = EmbeddedPlanner()
+    coder: CoderEngine = EmbeddedCoder()
+    verifier: VerifierEngine = EmbeddedVerifier()
+    if specs["planner"] != "embedded":
+        planner = ChatPlanner(opener.model(specs["planner"]), options=opener.options("planner"))
+    if specs["coder"] != "embedded":
+        coder = ChatCoder(opener.model(specs["coder"]), options=opener.options("coder"))
+    if specs["verifier"] != "embedded":
+        verifier = ChatVerifier(opener.model(specs["verifier"]), options=opener.options("verifier"))
+    return Engines(planner=planner, coder=coder, verifier=verifier)

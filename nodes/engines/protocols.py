@@ -26,18 +26,41 @@ class EngineFailure(Exception):
 
 
 class Usage(Record):
-    """What a call cost; all zero for the embedded engine."""
+    """What calls cost; all zero for the embedded engine."""
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cost_usd: float = 0.0
+    """By the price table of the settings; 0 without one."""
+    cached: int = 0
+    """Answers that were given before and cost nothing now; not among ``calls``."""
+    unreported: int = 0
+    """Calls whose tokens are an estimate, because the endpoint gave no figures."""
+    roles: dict[str, Usage] = {}
+    """The same by role."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             calls=self.calls + other.calls,
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=self.cost_usd + other.cost_usd,
+            cached=self.cached + other.cached,
+            unreported=self.unreported + other.unreported,
+            roles={
+                role: self.roles.get(role, Usage()) + other.roles.get(role, Usage())
+                for role in dict.fromkeys((*self.roles, *other.roles))
+            },
         )
+
+    def of_role(self, role: str) -> Usage:
+        """This usage, also entered under ``role``."""
+        return self.model_copy(update={"roles": {role: self.model_copy(update={"roles": {}})}})
+
+    def counts(self) -> dict[str, int]:
+        """Calls and tokens alone."""
+        return {"calls": self.calls, "input_tokens": self.input_tokens, "output_tokens": self.output_tokens}
 
 
 class PlannerEngine(Protocol):

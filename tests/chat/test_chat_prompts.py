@@ -11,10 +11,12 @@ from stitchcuda.core.records import CheckReport, Evaluation, OutputCheck, Status
 from stitchcuda.nodes.engines.chat import prompt_digest, prompt_digests, prompts
 from stitchcuda.nodes.engines.chat.coder import coder_prompts
 from stitchcuda.nodes.engines.chat.facts import cut, evaluation_lines, history_lines
+from stitchcuda.nodes.engines.chat.judge import judge_prompts
 from stitchcuda.nodes.engines.chat.planner import planner_prompts
 from stitchcuda.nodes.engines.chat.prompts import fenced, prompt_folder, render
 from stitchcuda.nodes.engines.chat.verifier import verifier_prompts
 from stitchcuda.nodes.evidence import Attempt, CoderEvidence, PlannerEvidence, VerifierEvidence
+from stitchcuda.rubrics import JudgeEvidence, load_rubric
 
 
 @pytest.fixture
@@ -85,12 +87,15 @@ def test_every_file_is_used_and_reads_as_finished_text(
     coder_evidence: CoderEvidence,
     repair_evidence: CoderEvidence,
     verifier_evidence: VerifierEvidence,
+    judge_evidence: JudgeEvidence,
 ) -> None:
     texts = [
         *planner_prompts(planner_evidence),
         *coder_prompts(coder_evidence),
         *coder_prompts(repair_evidence),
         *verifier_prompts(verifier_evidence),
+        *judge_prompts(load_rubric(), judge_evidence),
+        *judge_prompts(load_rubric(), judge_evidence.model_copy(update={"plan": None, "covers": ()})),
         render("correction", problem="p", structured=True),
         render("continuation"),
     ]
@@ -108,6 +113,8 @@ def test_every_file_is_used_and_reads_as_finished_text(
         "coder_feedback",
         "verifier_system",
         "verifier",
+        "judge_system",
+        "judge",
     }
     assert {path.stem for path in prompt_folder().glob("*.md")} == used | {"problem", "correction", "continuation"}
 

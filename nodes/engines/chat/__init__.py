@@ -10,9 +10,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from stitchcuda.nodes.engines.chat.answer_cache import AnswerCache
     from stitchcuda.nodes.engines.chat.coder import ChatCoder
-    from stitchcuda.nodes.engines.chat.conversation import CallLimits
+    from stitchcuda.nodes.engines.chat.conversation import ChatOptions
     from stitchcuda.nodes.engines.chat.fake_server import FakeAnswer, FakeOpenAIServer
+    from stitchcuda.nodes.engines.chat.judge import ChatJudge
+    from stitchcuda.nodes.engines.chat.limits import CallLimits
     from stitchcuda.nodes.engines.chat.model import open_chat_model
     from stitchcuda.nodes.engines.chat.planner import ChatPlanner
     from stitchcuda.nodes.engines.chat.prompts import prompt_digest, prompt_digests
@@ -20,8 +23,11 @@ if TYPE_CHECKING:
     from stitchcuda.nodes.engines.chat.verifier import ChatVerifier
 
 __all__ = [
+    "AnswerCache",
     "CallLimits",
     "ChatCoder",
+    "ChatJudge",
+    "ChatOptions",
     "ChatPlanner",
     "ChatVerifier",
     "FakeAnswer",
@@ -33,8 +39,11 @@ __all__ = [
 ]
 
 _MODULES = {
-    "CallLimits": "conversation",
+    "AnswerCache": "answer_cache",
+    "CallLimits": "limits",
     "ChatCoder": "coder",
+    "ChatJudge": "judge",
+    "ChatOptions": "conversation",
     "ChatPlanner": "planner",
     "ChatVerifier": "verifier",
     "FakeAnswer": "fake_server",

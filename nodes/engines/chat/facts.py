@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from stitchcuda.core.records import Diagnostic, Evaluation, ProfileReport, SubTask
+from stitchcuda.nodes.engines.chat.fitting import WHOLE, Cuts
 from stitchcuda.nodes.engines.chat.prompts import render
 from stitchcuda.nodes.evidence import Attempt, Citation, DeviceFacts, ProblemFacts
 
 __all__ = [
-    "PROFILE_LINES",
     "citation_blocks",
     "cut",
     "evaluation_lines",
@@ -23,28 +23,25 @@ __all__ = [
     "subtask_lines",
 ]
 
-PROFILE_LINES = 60
-OP_LINES = 300
 DIAGNOSTIC_LINES = 12
 CHECK_LINES = 8
-HISTORY_LINES = 12
-CITATION_CHARS = 1500
-CITATIONS = 6
 
 
 def cut(lines: Iterable[str], limit: int) -> list[str]:
-    """At most ``limit`` lines, the last of which says what is missing."""
-    kept = list(lines)
+    """At most ``limit`` lines, the last of which says what is missing; none at all for a limit of 0."""
+    kept = list(lines) if limit > 0 else []
     return kept if len(kept) <= limit else [*kept[: limit - 1], f"… {len(kept) - limit + 1} more lines"]
 
 
-def problem_text(problem: ProblemFacts, device: DeviceFacts) -> str:
+def problem_text(problem: ProblemFacts, device: DeviceFacts, cuts: Cuts = WHOLE) -> str:
     """The reference program, its inputs and its op graph."""
-    return render("problem", problem=problem, device=device, op_lines=cut(problem.op_lines, OP_LINES))
+    return render(
+        "problem", problem=problem, device=device, op_lines=cut(problem.op_lines, cuts.ops), left_out=cuts.left_out
+    )
 
 
-def profile_lines(profile: ProfileReport | None, limit: int = PROFILE_LINES) -> list[str]:
-    """The profile's total and its largest rows, at most ``limit`` lines; empty when there is none."""
+def profile_lines(profile: ProfileReport | None, cuts: Cuts = WHOLE) -> list[str]:
+    """The profile's total and its largest rows, at most ``cuts.profile`` lines; empty when there is none."""
     if profile is None:
         return []
     head = f"total {profile.total_ms:.3f} ms ({profile.source})"
@@ -54,7 +51,7 @@ def profile_lines(profile: ProfileReport | None, limit: int = PROFILE_LINES) -> 
         head += f", {profile.launches} kernel launches"
     rows = sorted(profile.rows, key=lambda row: row.total_ms, reverse=True)
     lines = (f"{row.share:6.1%} {row.total_ms:10.4f} ms {row.calls:6d}x {row.name[:140]}" for row in rows)
-    return cut([head, *lines], limit)
+    return cut([head, *lines], cuts.profile)
 
 
 def _diagnostic_line(diagnostic: Diagnostic) -> str:
@@ -62,8 +59,12 @@ def _diagnostic_line(diagnostic: Diagnostic) -> str:
     return f"{place}{diagnostic.severity}: {diagnostic.message}"
 
 
-def evaluation_lines(evaluation: Evaluation) -> list[str]:
+def evaluation_lines(evaluation: Evaluation, cuts: Cuts = WHOLE) -> list[str]:
     """What was established, the first cause first."""
+    return cut(_evaluation_lines(evaluation), cuts.evaluation)
+
+
+def _evaluation_lines(evaluation: Evaluation) -> list[str]:
     lines = [f"status: {evaluation.status.value}", f"device: {evaluation.device}, {evaluation.sizes} sizes"]
     if evaluation.reasons:
         lines.append("reasons: " + ", ".join(evaluation.reasons))
@@ -118,16 +119,16 @@ def _figure(label: str, value: float | None) -> str:
     return "" if value is None else f"{label} {value:.3g}"
 
 
-def subtask_lines(subtasks: Sequence[SubTask]) -> list[str]:
+def subtask_lines(subtasks: Sequence[SubTask], cuts: Cuts = WHOLE) -> list[str]:
     """One line per sub-task of a plan."""
-    return [f"{task.id}: {task.title} [{', '.join(task.ops)}]" for task in subtasks]
+    return cut((f"{task.id}: {task.title} [{', '.join(task.ops)}]" for task in subtasks), cuts.plan)
 
 
-def history_lines(history: Sequence[Attempt]) -> list[str]:
+def history_lines(history: Sequence[Attempt], cuts: Cuts = WHOLE) -> list[str]:
     """Earlier attempts, the latest ones."""
-    left_out = len(history) - HISTORY_LINES
-    lines = [f"… {left_out} earlier attempts"] if left_out > 0 else []
-    for attempt in history[-HISTORY_LINES:]:
+    left_out = len(history) - cuts.history
+    lines = [f"… {left_out} earlier attempts"] if left_out > 0 and cuts.history else []
+    for attempt in history[max(0, left_out) :]:
         speed = f", speed-up {attempt.speedup:.3f}" if attempt.speedup is not None else ""
         reasons = f" ({', '.join(attempt.reasons)})" if attempt.reasons else ""
         covers = f" covers {', '.join(attempt.covers)}" if attempt.covers else ""
@@ -136,12 +137,12 @@ def history_lines(history: Sequence[Attempt]) -> list[str]:
     return lines
 
 
-def citation_blocks(citations: Sequence[Citation]) -> list[Citation]:
+def citation_blocks(citations: Sequence[Citation], cuts: Cuts = WHOLE) -> list[Citation]:
     """The best passages, each shortened to what a prompt has room for."""
-    best = sorted(citations, key=lambda item: item.score, reverse=True)[:CITATIONS]
+    best = sorted(citations, key=lambda item: item.score, reverse=True)[: cuts.citations]
+    room = cuts.citation_chars
     return [
-        item if len(item.text) <= CITATION_CHARS else item.model_copy(update={"text": item.text[:CITATION_CHARS] + "…"})
-        for item in best
+        item if len(item.text) <= room else item.model_copy(update={"text": item.text[:room] + "…"}) for item in best
     ]
 
 

@@ -19,9 +19,9 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -55,6 +55,10 @@ class FakeAnswer:
     refusal: str | None = None
     usage: tuple[int, int] | None = (100, 20)
     """Prompt and completion tokens; ``None`` leaves the figures out."""
+    cut_stream: bool = False
+    """End a streamed answer in the middle, politely: as if it were complete, but without its end."""
+    events: Sequence[str] | None = None
+    """The data of a streamed answer's events, sent as they are."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,9 @@ class FakeOpenAIServer:
         key: the only key accepted; any when ``None``.
         models: the only model names accepted; any when empty.
         takes_schema: answers 400 to a ``response_format`` when false.
+        refuses: parameters that a request must not have; a 400 names the first that it has.
+        streams: answers a request for a stream with a plain body when false.
+        windows: context window by model name, told in the model list.
         repeat_last: gives the last answer again past the end.
     """
 
@@ -101,12 +108,21 @@ class FakeOpenAIServer:
         models: Sequence[str] = (),
         takes_schema: bool = True,
         repeat_last: bool = False,
+        refuses: Sequence[str] = (),
+        streams: bool = True,
+        windows: Mapping[str, int] | None = None,
     ) -> None:
         self.answers = answers
         self.key = key
         self.models = tuple(models)
         self.takes_schema = takes_schema
         self.repeat_last = repeat_last
+        self.refuses = tuple(refuses)
+        self.streams = streams
+        self.windows = dict(windows or {})
+        self.most_at_once = 0
+        """The most requests that were being answered at the same time."""
+        self._at_once = 0
         self.requests: list[FakeRequest] = []
         """Every chat request that arrived, refused ones too."""
         self._used: dict[str, int] = {}
@@ -137,6 +153,18 @@ class FakeOpenAIServer:
         """Sleep, but not past the end of the server."""
         self._stopping.wait(seconds)
 
+    @contextmanager
+    def one_more(self) -> Iterator[None]:
+        """Count a request as being answered."""
+        with self._lock:
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._at_once -= 1
+
     def answer(self, request: FakeRequest) -> FakeAnswer:
         """What to answer to ``request``, which is noted."""
         with self._lock:
@@ -149,6 +177,8 @@ class FakeOpenAIServer:
                 return FakeAnswer(status=404, error=f"The model `{name}` does not exist", code="model_not_found")
             if not self.takes_schema and "response_format" in request.body:
                 return FakeAnswer(status=400, error="response_format is not supported")
+            if refused := [name for name in self.refuses if name in request.body]:
+                return FakeAnswer(status=400, error=f"Unsupported parameter: '{refused[0]}'")
             given = self._next(request)
         return FakeAnswer(given) if isinstance(given, str) else given
 
@@ -190,8 +220,11 @@ class _Handler(BaseHTTPRequestHandler):
         if not self.path.rstrip("/").endswith("/models"):
             self._send(404, _error("no such path", None))
             return
-        names = self.server.fake.models or ("fake",)
-        listing = {"object": "list", "data": [{"id": name, "object": "model", "owned_by": "fake"} for name in names]}
+        windows = self.server.fake.windows
+        names = self.server.fake.models or tuple(windows) or ("fake",)
+        entries = [{"id": name, "object": "model", "owned_by": "fake"} for name in names]
+        data = [{**one, "max_model_len": windows[one["id"]]} if one["id"] in windows else one for one in entries]
+        listing = {"object": "list", "data": data}
         self._send(200, json.dumps(listing).encode())
 
     def do_POST(self) -> None:
@@ -205,8 +238,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(400, _error("the request is not JSON", None))
             return
         key = self.headers.get("authorization", "").removeprefix("Bearer ")
-        answer = self.server.fake.answer(FakeRequest(self.path, key, body))
-        with suppress(BrokenPipeError, ConnectionResetError):
+        fake = self.server.fake
+        answer = fake.answer(FakeRequest(self.path, key, body))
+        with fake.one_more(), suppress(BrokenPipeError, ConnectionResetError):
             self._play(answer, body)
 
     def _play(self, answer: FakeAnswer, request: dict[str, Any]) -> None:
@@ -219,6 +253,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.close()
             return
         payload = answer.body
+        if payload is None and answer.status < 400 and request.get("stream") and self.server.fake.streams:
+            answer = replace(answer, content_type="text/event-stream")
+            payload = _events(answer, request)
         if payload is None:
             failed = answer.status >= 400
             payload = (
@@ -269,3 +306,30 @@ def _completion(answer: FakeAnswer, request: dict[str, Any]) -> bytes:
         prompt, completion = answer.usage
         body["usage"] = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
     return json.dumps(body).encode()
+
+
+def _events(answer: FakeAnswer, request: dict[str, Any]) -> bytes:
+    """The answer as server-sent events, some letters each."""
+    if answer.events is not None:
+        return "".join(f"data: {event}\n\n" for event in answer.events).encode()
+
+    def chunk(choices: list[dict[str, Any]], **more: Any) -> str:
+        head = {"id": "chatcmpl-fake", "object": "chat.completion.chunk", "created": int(time.time())}
+        return "data: " + json.dumps({**head, "model": request.get("model"), "choices": choices, **more}) + "\n\n"
+
+    def delta(finish: str | None = None, **fields: Any) -> str:
+        return chunk([{"index": 0, "delta": fields, "finish_reason": finish}])
+
+    text = answer.content or ""
+    parts = [delta(role="assistant", content="")]
+    parts += [delta(content=text[at : at + 40]) for at in range(0, len(text), 40)]
+    if answer.refusal is not None:
+        parts.append(delta(refusal=answer.refusal))
+    if answer.cut_stream:
+        return "".join(parts[: 1 + len(parts) // 2]).encode()
+    parts.append(delta(finish=answer.finish_reason))
+    if answer.usage is not None and (request.get("stream_options") or {}).get("include_usage"):
+        prompt, completion = answer.usage
+        figures = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+        parts.append(chunk([], usage=figures))
+    return "".join([*parts, "data: [DONE]\n\n"]).encode()

@@ -4,6 +4,8 @@ Two things happen between the wire and the library:
 
 - The key is taken out of the body of an error. Some endpoints echo what they were given, and the library
   puts that text into its exception, and tracers into their files.
+- A streamed answer is watched while it passes (``stream_guard``); where a stream was asked for and a plain answer came,
+  status 501 with the code ``no_stream`` says so.
 - A success whose body is no chat completion (an HTML page, broken JSON, no choices) becomes status 502 with
   the code ``malformed_answer``. The library would raise whatever its parser stumbles over.
 
@@ -21,6 +23,7 @@ from urllib.parse import urlsplit
 import openai
 
 from stitchcuda.nodes.engines.chat.faults import PLACEHOLDER_KEY, redact
+from stitchcuda.nodes.engines.chat.stream_guard import guard_stream
 
 __all__ = ["http_clients", "is_loopback"]
 
@@ -55,6 +58,13 @@ def _flaw(body: bytes) -> str:
     return ""
 
 
+def _asks_for_stream(request: Any) -> bool:
+    try:
+        return bool(json.loads(request.content).get("stream"))
+    except (ValueError, AttributeError):
+        return False
+
+
 def _replacement(response: Any, request: Any, body: bytes, secrets: tuple[str, ...]) -> Any:
     """``response`` with a safe body; ``None`` when it may pass as it is."""
     status: int = response.status_code
@@ -64,14 +74,13 @@ def _replacement(response: Any, request: Any, body: bytes, secrets: tuple[str, .
         if clean == text:
             return None
     elif 200 <= status < 300 and request.url.path.endswith("/chat/completions"):
-        flaw = _flaw(body)
-        if not flaw:
+        flaw, code = _flaw(body), "malformed_answer"
+        if not flaw and not _asks_for_stream(request):
             return None
-        message = redact(flaw, secrets)
-        status, clean = (
-            502,
-            json.dumps({"error": {"message": message, "code": "malformed_answer", "type": "server_error"}}),
-        )
+        if not flaw:
+            flaw, code = "the endpoint does not stream", "no_stream"
+        error = {"message": redact(flaw, secrets), "code": code, "type": "server_error"}
+        status, clean = 501 if code == "no_stream" else 502, json.dumps({"error": error})
     else:
         return None
     kept = ("retry-after", "x-request-id")
@@ -95,7 +104,8 @@ class _SafeAsyncClient(openai.DefaultAsyncHttpxClient):
 
     async def send(self, request: Any, **options: Any) -> Any:
         response = await super().send(request, **options)
-        if "event-stream" in response.headers.get("content-type", ""):
+        if response.status_code < 300 and "event-stream" in response.headers.get("content-type", ""):
+            setattr(response, "aiter_bytes", guard_stream(response.aiter_bytes, self.secrets))  # noqa: B010  # a method
             return response
         return _replacement(response, request, await response.aread(), self.secrets) or response
 

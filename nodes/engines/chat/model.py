@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from stitchcuda.core.errors import ModelError, SettingsError, boundary
 from stitchcuda.nodes.engines.chat.faults import PLACEHOLDER_KEY
+from stitchcuda.nodes.engines.chat.profile import register_endpoint
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -29,6 +31,8 @@ def open_chat_model(
     timeout_s: float = 600.0,
     max_retries: int = 4,
     max_output_tokens: int | None = None,
+    profile_cache: Path | None = None,
+    endpoint: Mapping[str, Any] | None = None,
 ) -> BaseChatModel:
     """The chat model ``spec``. Nothing is sent yet.
 
@@ -40,6 +44,8 @@ def open_chat_model(
         timeout_s: limit of one call, whole answer included.
         max_retries: further tries of a call that failed for a passing reason.
         max_output_tokens: limit of one answer; the endpoint's own when ``None``.
+        profile_cache: folder in which what is found out about endpoints is kept.
+        endpoint: fields of ``EndpointProfile`` that are known and need not be found out.
 
     Raises:
         SettingsError: ``spec`` or ``base_url`` is not of a form that can be used.
@@ -60,6 +66,7 @@ def open_chat_model(
                 f"model {spec!r} needs a key: set OPENAI_API_KEY, or name a local endpoint with --base-url"
             )
         key = PLACEHOLDER_KEY
+    register_endpoint(url, name.strip(), profile_cache, endpoint or {})
     return _open_openai(name.strip(), url, key, temperature, timeout_s, max_retries, max_output_tokens)
 
 
@@ -102,6 +109,6 @@ def _open_openai(
         http_client=client,
         http_async_client=async_client,
         use_responses_api=False,
-        disable_streaming=True,  # an endpoint's usage figures are often missing from streams
+        disable_streaming=True,  # the caller streams when the settings and the endpoint's profile say so
         metadata={"timeout_s": timeout_s, "max_retries": max_retries},
     )

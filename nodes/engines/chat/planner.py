@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from stitchcuda.core.records import Plan, SubTask
 from stitchcuda.nodes.engines.chat.answer_text import AnswerError
 from stitchcuda.nodes.engines.chat.answers import PlanAnswer, parse_answer, strict_schema
-from stitchcuda.nodes.engines.chat.conversation import CallLimits, Conversation, Reply
+from stitchcuda.nodes.engines.chat.conversation import ChatOptions, Conversation, Reply
 from stitchcuda.nodes.engines.chat.facts import (
     citation_blocks,
     history_lines,
@@ -20,6 +19,8 @@ from stitchcuda.nodes.engines.chat.facts import (
     profile_lines,
     subtask_lines,
 )
+from stitchcuda.nodes.engines.chat.fitting import WHOLE, Cuts
+from stitchcuda.nodes.engines.chat.limits import CallLimits
 from stitchcuda.nodes.engines.chat.prompts import render
 from stitchcuda.nodes.engines.protocols import Usage
 from stitchcuda.nodes.evidence import PlannerEvidence, ProblemFacts
@@ -35,6 +36,8 @@ class ChatPlanner:
 
     model: BaseChatModel
     limits: CallLimits | None = None
+    options: ChatOptions | None = None
+    """Limits and more; ``limits`` alone serves as well."""
 
     async def plan(self, evidence: PlannerEvidence) -> tuple[Plan, Usage]:
         """A plan whose sub-tasks name ops that exist, with unique ids.
@@ -43,25 +46,24 @@ class ChatPlanner:
             EngineFailure: no usable answer this time.
             ModelError: the endpoint cannot be used.
         """
-        system, question = await asyncio.to_thread(planner_prompts, evidence)  # reads files
-        conversation = Conversation(
-            self.model, "planner", system, question, self.limits or CallLimits.of(self.model), strict_schema(PlanAnswer)
-        )
+        options = self.options or ChatOptions(self.limits or CallLimits.of(self.model))
+        prompts = partial(planner_prompts, evidence)
+        conversation = Conversation(self.model, "planner", prompts, options, strict_schema(PlanAnswer))
         return await conversation.settle(partial(_read, evidence))
 
 
-def planner_prompts(evidence: PlannerEvidence) -> tuple[str, str]:
+def planner_prompts(evidence: PlannerEvidence, cuts: Cuts = WHOLE) -> tuple[str, str]:
     """System and user prompt."""
     previous = evidence.previous_plan
     question = render(
         "planner",
-        problem_text=problem_text(evidence.problem, evidence.device),
-        profile_lines=profile_lines(evidence.profile),
+        problem_text=problem_text(evidence.problem, evidence.device, cuts),
+        profile_lines=profile_lines(evidence.profile, cuts),
         previous_plan=previous,
-        previous_lines=subtask_lines(previous.subtasks) if previous else [],
-        history_lines=history_lines(evidence.history),
+        previous_lines=subtask_lines(previous.subtasks, cuts) if previous else [],
+        history_lines=history_lines(evidence.history, cuts),
         feedback=evidence.feedback,
-        citations=citation_blocks(evidence.citations),
+        citations=citation_blocks(evidence.citations, cuts),
     )
     return render("planner_system", policy=evidence.policy), question
 

@@ -6,7 +6,6 @@ is that the plan itself is wrong.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,7 +14,7 @@ from langchain_core.language_models import BaseChatModel
 from stitchcuda.core.records import Feedback
 from stitchcuda.nodes.engines.chat.answer_text import AnswerError
 from stitchcuda.nodes.engines.chat.answers import FeedbackAnswer, parse_answer, strict_schema
-from stitchcuda.nodes.engines.chat.conversation import CallLimits, Conversation, Reply
+from stitchcuda.nodes.engines.chat.conversation import ChatOptions, Conversation, Reply
 from stitchcuda.nodes.engines.chat.facts import (
     citation_blocks,
     evaluation_lines,
@@ -25,6 +24,8 @@ from stitchcuda.nodes.engines.chat.facts import (
     profile_lines,
     subtask_lines,
 )
+from stitchcuda.nodes.engines.chat.fitting import WHOLE, Cuts
+from stitchcuda.nodes.engines.chat.limits import CallLimits
 from stitchcuda.nodes.engines.chat.prompts import render
 from stitchcuda.nodes.engines.protocols import Usage
 from stitchcuda.nodes.evidence import VerifierEvidence
@@ -38,6 +39,8 @@ class ChatVerifier:
 
     model: BaseChatModel
     limits: CallLimits | None = None
+    options: ChatOptions | None = None
+    """Limits and more; ``limits`` alone serves as well."""
 
     async def diagnose(self, evidence: VerifierEvidence) -> tuple[Feedback, Usage]:
         """Feedback of the proposed kind, or of kind ``replan``.
@@ -46,26 +49,26 @@ class ChatVerifier:
             EngineFailure: no usable answer this time.
             ModelError: the endpoint cannot be used.
         """
-        system, question = await asyncio.to_thread(verifier_prompts, evidence)  # reads files
-        limits = self.limits or CallLimits.of(self.model)
-        conversation = Conversation(self.model, "verifier", system, question, limits, strict_schema(FeedbackAnswer))
+        options = self.options or ChatOptions(self.limits or CallLimits.of(self.model))
+        prompts = partial(verifier_prompts, evidence)
+        conversation = Conversation(self.model, "verifier", prompts, options, strict_schema(FeedbackAnswer))
         return await conversation.settle(partial(_read, evidence))
 
 
-def verifier_prompts(evidence: VerifierEvidence) -> tuple[str, str]:
+def verifier_prompts(evidence: VerifierEvidence, cuts: Cuts = WHOLE) -> tuple[str, str]:
     """System and user prompt."""
     question = render(
         "verifier",
-        problem_text=problem_text(evidence.problem, evidence.device),
-        plan_lines=subtask_lines(evidence.plan.subtasks),
+        problem_text=problem_text(evidence.problem, evidence.device, cuts),
+        plan_lines=subtask_lines(evidence.plan.subtasks, cuts),
         subtask=evidence.subtask,
         candidate=evidence.candidate,
-        evaluation_lines=evaluation_lines(evidence.evaluation),
-        profile_lines=profile_lines(evidence.evaluation.profile),
+        evaluation_lines=evaluation_lines(evidence.evaluation, cuts),
+        profile_lines=profile_lines(evidence.evaluation.profile, cuts),
         best_speedup=evidence.best_speedup,
         proposed_kind=evidence.proposed_kind,
-        history_lines=history_lines(evidence.history),
-        citations=citation_blocks(evidence.citations),
+        history_lines=history_lines(evidence.history, cuts),
+        citations=citation_blocks(evidence.citations, cuts),
     )
     return render("verifier_system", policy=evidence.policy), question
 
