@@ -1,0 +1,158 @@
+// The tree with its waterfall. Only the rows in view exist: a trace may have tens of thousands of runs.
+
+const treePane = document.getElementById("tree");
+const canvas = document.getElementById("canvas");
+const state = {
+  runs: [], byNumber: new Map(), children: new Map(), visible: [], folded: new Set(), picked: 0,
+  plumbing: false, matches: null, wanted: "", total: 1,
+};
+
+function rowHeight() { return matchMedia("(max-width: 760px)").matches ? 34 : 26; }
+
+function durationText(ms) {
+  if (ms == null) return "unfinished";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  return ms < 120000 ? `${(ms / 1000).toFixed(1)} s` : `${(ms / 60000).toFixed(1)} min`;
+}
+
+function setRuns(runs) {
+  state.runs = runs;
+  state.byNumber = new Map(runs.map((run) => [run.number, run]));
+  state.children = new Map();
+  for (const run of runs) {
+    const parent = state.byNumber.has(run.parent) && run.parent !== run.number ? run.parent : 0;
+    if (!state.children.has(parent)) state.children.set(parent, []);
+    state.children.get(parent).push(run);
+  }
+  state.total = runs.reduce((most, run) => Math.max(most, run.start + (run.duration || 0)), 1);
+  layOut();
+}
+
+// The children that are shown: those of a hidden run take its place.
+function childrenOf(number) {
+  const found = [];
+  const waiting = [...(state.children.get(number) || [])].reverse();
+  while (waiting.length) {
+    const run = waiting.pop();
+    if (run.plumbing && !state.plumbing) waiting.push(...[...(state.children.get(run.number) || [])].reverse());
+    else found.push(run);
+  }
+  return found;
+}
+
+function shownParent(run) {
+  let parent = state.byNumber.get(run.parent);
+  while (parent && parent.plumbing && !state.plumbing) parent = state.byNumber.get(parent.parent);
+  return parent;
+}
+
+// While searching, only matches and what leads to them are shown.
+function layOut() {
+  let keep = null;
+  if (state.matches) {
+    keep = new Set();
+    for (const number of state.matches)
+      for (let run = state.byNumber.get(number); run && !keep.has(run.number); run = state.byNumber.get(run.parent)) keep.add(run.number);
+  }
+  state.visible = [];
+  const stack = childrenOf(0).reverse().map((run) => [run, 0]);
+  while (stack.length) {
+    const [run, depth] = stack.pop();
+    if (keep && !keep.has(run.number)) continue;
+    const inner = childrenOf(run.number);
+    run.depth = depth;
+    run.inner = inner.length;
+    run.at = state.visible.length;
+    state.visible.push(run);
+    if (keep || !state.folded.has(run.number)) for (let at = inner.length - 1; at >= 0; at--) stack.push([inner[at], depth + 1]);
+  }
+  canvas.style.height = `${state.visible.length * rowHeight()}px`;
+  drawRows();
+}
+
+function drawRows() {
+  const height = rowHeight();
+  const first = Math.max(0, Math.floor(treePane.scrollTop / height) - 8);
+  const last = Math.min(state.visible.length, first + Math.ceil(treePane.clientHeight / height) + 16);
+  canvas.replaceChildren(...state.visible.slice(first, last).map((run, at) => drawRow(run, (first + at) * height)));
+}
+
+function drawRow(run, top) {
+  const folded = state.folded.has(run.number) && !state.matches;
+  const duration = run.duration ?? Math.max(0, state.total - run.start);
+  const bar = element("i", { class: run.kind });
+  bar.style.left = `${(100 * run.start) / state.total}%`;
+  bar.style.width = `${(100 * duration) / state.total}%`;
+  const fold = element("button", { class: "fold", tabindex: "-1", "aria-hidden": "true" }, run.inner ? (folded ? "▸" : "▾") : "");
+  const tokens = run.tokensIn || run.tokensOut ? `${run.tokensIn || 0}→${run.tokensOut || 0} tokens  ` : "";
+  const row = element("div", {
+    class: `row ${run.status}${run.number === state.picked ? " picked" : ""}`, role: "treeitem", "data-number": run.number,
+    "aria-level": run.depth + 1, "aria-selected": run.number === state.picked, "aria-expanded": run.inner ? !folded : null,
+    title: `#${run.number} ${run.name}: ${run.error || run.value}`,
+  },
+  element("span", { class: "name" }, fold, element("span", { class: `kind ${run.kind}` }),
+    element("span", { class: "label" }, ...marked(run.name)),
+    element("span", { class: "value" }, tokens, ...marked(run.error || run.value))),
+  element("span", { class: "lane" }, bar),
+  element("span", { class: "time" }, durationText(run.duration)));
+  row.firstChild.style.paddingLeft = `${6 + Math.min(run.depth, 24) * 14}px`;
+  row.style.top = `${top}px`;
+  fold.addEventListener("click", (event) => { event.stopPropagation(); toggleFold(run); });
+  row.addEventListener("click", () => pick(run.number, true));
+  return row;
+}
+
+function marked(text) {
+  if (!state.wanted) return [text];
+  const at = text.toLowerCase().indexOf(state.wanted);
+  if (at < 0) return [text];
+  const end = at + state.wanted.length;
+  return [text.slice(0, at), element("mark", {}, text.slice(at, end)), text.slice(end)];
+}
+
+function toggleFold(run, want) {
+  if (!run.inner || state.matches) return;
+  const folded = state.folded.has(run.number);
+  if (want === folded) return;
+  if (folded) state.folded.delete(run.number); else state.folded.add(run.number);
+  layOut();
+}
+
+function foldAll(fold) {
+  state.folded = new Set(fold ? state.runs.filter((run) => state.children.has(run.number)).map((run) => run.number) : []);
+  layOut();
+}
+
+function pick(number, open) {
+  const run = state.byNumber.get(number);
+  if (!run) return;
+  for (let parent = shownParent(run); parent; parent = shownParent(parent)) state.folded.delete(parent.number);
+  state.picked = number;
+  layOut();
+  const height = rowHeight(), top = run.at * height;
+  if (top < treePane.scrollTop) treePane.scrollTop = top;
+  else if (top + height > treePane.scrollTop + treePane.clientHeight) treePane.scrollTop = top + height - treePane.clientHeight;
+  drawRows();
+  history.replaceState(null, "", `#${number}`);
+  showRun(run, open);
+}
+
+function move(step) {
+  const run = state.byNumber.get(state.picked);
+  const at = run && state.visible[run.at] === run ? run.at + step : 0;
+  const next = state.visible[Math.max(0, Math.min(state.visible.length - 1, at))];
+  if (next) pick(next.number, false);
+}
+
+function moveTo(fits, step) {
+  const count = state.visible.length;
+  const run = state.byNumber.get(state.picked);
+  const from = run && state.visible[run.at] === run ? run.at : -1;
+  for (let tried = 1; tried <= count; tried++) {
+    const next = state.visible[(((from + step * tried) % count) + count) % count];
+    if (fits(next)) { pick(next.number, false); return; }
+  }
+}
+
+treePane.addEventListener("scroll", drawRows, { passive: true });
+addEventListener("resize", () => layOut());
