@@ -6,7 +6,7 @@ The table, first match wins:
 situation                                                   step              reason
 ==========================================================  ================  =====================
 the machine failed, not the candidate                       stop              machine_error
-attempts, seconds or tokens are spent                       stop              <what>_spent
+attempts, seconds, tokens or money are spent                stop              <what>_spent
 there is no plan, and replans are left / are spent          replan / stop     no_plan
 the plan has no sub-task                                    stop              nothing_to_do
 an engine gave no answer, or the candidate failed           repair            engine_failure, <status>
@@ -49,12 +49,14 @@ class Budget(Record):
     max_replans: int
     max_seconds: float
     max_tokens: int | None
+    max_cost_usd: float | None = None
     repair_limit: int
     patience: int
     target_speedup: float | None
     replans: int = 0
     seconds: float = 0.0
     tokens: int = 0
+    cost_usd: float = 0.0
 
 
 def open_subtasks(plan: Plan, attempts: Sequence[Attempt], skipped: Sequence[str]) -> list[str]:
@@ -124,6 +126,8 @@ def _spent(attempts: Sequence[Attempt], budget: Budget) -> str:
         return "seconds_spent"
     if budget.max_tokens is not None and budget.tokens >= budget.max_tokens:
         return "tokens_spent"
+    if budget.max_cost_usd is not None and budget.cost_usd >= budget.max_cost_usd:
+        return "cost_spent"
     return ""
 
 

@@ -9,14 +9,16 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from stitchcuda.core.errors import one_line
-from stitchcuda.core.records import Author, Candidate, Evaluation, SubTask
+from stitchcuda.core.records import Author, Candidate, CandidateSource, Evaluation, SubTask
 from stitchcuda.graph.context import Context
 from stitchcuda.graph.routing import open_subtasks
 from stitchcuda.graph.state import State
-from stitchcuda.nodes.engines.protocols import EngineFailure
+from stitchcuda.nodes.engines.protocols import EngineFailure, SamplingCoder, Usage
 from stitchcuda.nodes.evidence import CoderEvidence
 from stitchcuda.nodes.progress import engine_call, say
-from stitchcuda.nodes.workbench import workbench
+from stitchcuda.nodes.samples import best_sample
+from stitchcuda.nodes.seeding import seed_candidate, wants_seed
+from stitchcuda.nodes.workbench import Workbench, workbench
 
 __all__ = ["coder", "current_subtask"]
 
@@ -39,6 +41,26 @@ def _start_from(state: State) -> tuple[Candidate | None, Evaluation | None]:
     if decision is not None and decision.kind == "repair" and candidate is not None:
         return candidate, state.get("evaluation")
     return (best.candidate, best.evaluation) if best is not None else (None, None)
+
+
+async def _seed(state: State, bench: Workbench, evidence: CoderEvidence) -> CandidateSource | None:
+    """The embedded engine's candidate where the settings ask for it; ``None`` otherwise, and when it has none."""
+    if not wants_seed(state, bench.context):
+        return None
+    try:
+        return await seed_candidate(evidence)
+    except EngineFailure as failure:
+        say("coder", f"no seed: {one_line(failure)}")
+        return None
+
+
+async def _write(bench: Workbench, evidence: CoderEvidence, attempt: int) -> tuple[CandidateSource, Usage]:
+    """The engine's candidate; of several samples the best one."""
+    engine = (await bench.engines()).coder
+    if bench.context.samples == 1 or not isinstance(engine, SamplingCoder):
+        return await engine.write(evidence)
+    answers, usage = await engine.write_several(evidence, bench.context.samples)
+    return await best_sample(bench, answers, attempt), usage
 
 
 async def coder(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -66,11 +88,19 @@ async def coder(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
     cleared: dict[str, Any] = dict.fromkeys(
         ("build", "screen", "check", "timing", "candidate_profile", "evaluation", "feedback")
     )
+    author: Author = "embedded" if bench.context.coder == "embedded" else "chat"
+    seed = await _seed(state, bench, evidence)
     try:
         async with engine_call(
-            bench.context.coder, "coder", subtask=subtask, builds_on=previous.id if previous else None
+            "embedded" if seed is not None else bench.context.coder,
+            "coder",
+            subtask=subtask,
+            builds_on=previous.id if previous else None,
         ) as step:
-            answer, usage = await (await bench.engines()).coder.write(evidence)
+            if seed is not None:
+                answer, usage, author = seed, Usage(), "embedded"
+            else:
+                answer, usage = await _write(bench, evidence, attempt)
             step.outputs = {**answer.model_dump(), "usage": usage}
     except EngineFailure as failure:
         say("coder", f"attempt {attempt}: no candidate: {one_line(failure)}", attempt=attempt)
@@ -81,7 +111,6 @@ async def coder(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
             "usage": failure.usage,
             "seconds_spent": time.monotonic() - started,
         }
-    author: Author = "embedded" if bench.context.coder == "embedded" else "chat"
     candidate = await asyncio.to_thread(
         bench.folder.write_candidate, attempt, previous.id if previous else None, author, answer
     )

@@ -15,6 +15,7 @@ from stitchcuda.graph.state import Best, State
 from stitchcuda.nodes.engines.protocols import Usage
 from stitchcuda.nodes.evidence import Attempt
 from stitchcuda.nodes.progress import say
+from stitchcuda.nodes.run_folder import RunFolder
 from stitchcuda.nodes.workbench import close_workbench, workbench
 
 __all__ = ["STOP_REASONS", "render_report", "report"]
@@ -23,6 +24,7 @@ STOP_REASONS = {
     "attempts_spent": "the budget of attempts is spent",
     "seconds_spent": "the budget of seconds is spent",
     "tokens_spent": "the budget of tokens is spent",
+    "cost_spent": "the budget of money is spent",
     "no_plan": "the Planner gave no usable plan",
     "nothing_to_do": "the Planner found nothing that own kernels could do",
     "subtask_given_up": "the last open sub-task was given up after repeated failures",
@@ -48,6 +50,8 @@ async def report(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
 def _write(folder: Path, state: State) -> Path:
     best, decision = state.get("best"), state.get("decision")
     evaluation = best.evaluation if best else state.get("evaluation")
+    usage = state.get("usage", Usage()).model_dump()
+    RunFolder(folder).write_usage(usage)
     write_json(
         folder / "result.json",
         {
@@ -59,7 +63,7 @@ def _write(folder: Path, state: State) -> Path:
             "candidate": "best.py" if best else None,
             "stop_reason": decision.reason if decision else "",
             "attempts": len(state.get("attempts", [])),
-            "usage": state.get("usage", Usage()).model_dump(),
+            "usage": usage,
             "seconds": round(state.get("seconds_spent", 0.0), 3),
         },
     )
@@ -80,8 +84,8 @@ def render_report(state: State) -> str:
         lines += _best_lines(best)
     usage = state.get("usage", Usage())
     lines.append(f"- time: {state.get('seconds_spent', 0.0):.1f} s")
-    if usage.calls:
-        lines.append(f"- chat calls: {usage.calls}, tokens in {usage.input_tokens}, out {usage.output_tokens}")
+    if usage.calls or usage.cached:
+        lines += _usage_lines(usage)
     lines += ["", *_plan_lines(state.get("plan"), state.get("skipped", []))]
     lines += ["## Attempts", "", *_attempt_lines(state.get("attempts", []))]
     citations = state.get("citations", ())
@@ -115,6 +119,21 @@ def _best_lines(best: Best) -> list[str]:
         targets = sorted({extension.target for extension in build.cross_compiled})
         lines.append(f"- also compiled for {', '.join(targets)} (not run)")
     return lines
+
+
+def _usage_lines(usage: Usage) -> list[str]:
+    """What the chat models cost, together and by role."""
+    lines = [f"- chat models: {_spent(usage)}", *(f"  - {role}: {_spent(part)}" for role, part in usage.roles.items())]
+    if usage.unreported:
+        lines.append(f"  - {usage.unreported} calls came without token figures; theirs are estimated")
+    return lines
+
+
+def _spent(usage: Usage) -> str:
+    text = f"{usage.calls} calls, {usage.input_tokens} tokens in, {usage.output_tokens} out"
+    if usage.cost_usd:
+        text += f", ${usage.cost_usd:.4f}"
+    return text + (f", {usage.cached} answers from the cache" if usage.cached else "")
 
 
 def _plan_lines(plan: Plan | None, skipped: list[str]) -> list[str]:

@@ -33,7 +33,7 @@ async def route(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
     skipped = list(state.get("skipped", []))
     usage = state.get("verifier_usage") if evaluation is not None else None
     seconds = state.get("verifier_seconds", 0.0) if evaluation is not None else 0.0
-    budget = spent_budget(state, context)
+    budget = spent_budget({**state, "usage": state.get("usage", Usage()) + (usage or Usage())}, context)
     decision = decide(
         [*history, *new],
         plan,

@@ -234,10 +234,12 @@ def spent_budget(state: State, context: Context) -> Budget:
         max_replans=context.max_replans,
         max_seconds=context.max_seconds,
         max_tokens=context.max_tokens,
+        max_cost_usd=context.max_cost_usd,
         repair_limit=context.repair_limit,
         patience=context.patience,
         target_speedup=context.target_speedup,
         replans=state.get("replans", 0),
         seconds=state.get("seconds_spent", 0.0),
         tokens=usage.input_tokens + usage.output_tokens,
+        cost_usd=usage.cost_usd,
     )

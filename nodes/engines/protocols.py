@@ -6,12 +6,12 @@ attempt and goes on. ``ModelError`` (wrong key, no such model) ends the run; eve
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from stitchcuda.core.records import CandidateSource, Feedback, Plan, Record
 from stitchcuda.nodes.evidence import CoderEvidence, PlannerEvidence, VerifierEvidence
 
-__all__ = ["CoderEngine", "EngineFailure", "PlannerEngine", "Usage", "VerifierEngine"]
+__all__ = ["CoderEngine", "EngineFailure", "PlannerEngine", "SamplingCoder", "Usage", "VerifierEngine"]
 
 
 class EngineFailure(Exception):
@@ -69,6 +69,13 @@ class PlannerEngine(Protocol):
 
 class CoderEngine(Protocol):
     async def write(self, evidence: CoderEvidence) -> tuple[CandidateSource, Usage]: ...
+
+
+@runtime_checkable
+class SamplingCoder(Protocol):
+    """A Coder that can write several candidates for one attempt."""
+
+    async def write_several(self, evidence: CoderEvidence, count: int) -> tuple[tuple[CandidateSource, ...], Usage]: ...
 
 
 class VerifierEngine(Protocol):
