@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from functools import partial
 
 from stitchcuda.core.files import write_json, write_text
 from stitchcuda.core.records import CandidateSource, Evaluation, Status
@@ -45,9 +46,7 @@ async def best_sample(bench: Workbench, candidates: Sequence[CandidateSource], a
     folder = bench.folder.path / "samples" / f"{attempt:02d}"
     best: tuple[tuple[int, float, int], CandidateSource] | None = None
     for number, candidate in enumerate(candidates, 1):
-        evaluation = await bench.evaluate(
-            lambda evaluator, source=candidate.source: evaluator.evaluate(source, attempt)
-        )
+        evaluation = await bench.evaluate(partial(_evaluate, candidate.source, attempt))
         await asyncio.to_thread(write_text, folder / f"{number}.py", candidate.source)
         await asyncio.to_thread(write_json, folder / f"{number}.json", evaluation.model_dump(mode="json"))
         say(
@@ -59,6 +58,10 @@ async def best_sample(bench: Workbench, candidates: Sequence[CandidateSource], a
             best = rank(candidate, evaluation), candidate
     assert best is not None
     return best[1]
+
+
+def _evaluate(source: str, attempt: int, evaluator: Evaluator) -> Evaluation:
+    return evaluator.evaluate(source, attempt)
 
 
 async def _build_side_by_side(bench: Workbench, candidates: Sequence[CandidateSource]) -> None:
