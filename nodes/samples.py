@@ -46,7 +46,9 @@ async def best_sample(bench: Workbench, candidates: Sequence[CandidateSource], a
     folder = bench.folder.path / "samples" / f"{attempt:02d}"
     best: tuple[tuple[int, float, int], CandidateSource] | None = None
     for number, candidate in enumerate(candidates, 1):
-        evaluation = await bench.evaluate(partial(_evaluate, candidate.source, attempt))
+        evaluation = await bench.evaluate(
+            "sample", partial(_evaluate, candidate.source, attempt), attempt=attempt, sample=number
+        )
         await asyncio.to_thread(write_text, folder / f"{number}.py", candidate.source)
         await asyncio.to_thread(write_json, folder / f"{number}.json", evaluation.model_dump(mode="json"))
         say(
