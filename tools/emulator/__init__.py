@@ -5,7 +5,14 @@ CUDA's language, runtime and host API; ``device.cuda_on_cpu`` does the same for 
 What it leaves to others: compiling (``tools.build``), isolation (``tools.sandbox``), and any statement about speed.
 """
 
-from stitchcuda.tools.emulator.rewriter import Rewritten, compile_flags, include_dir, prelude, rewrite
+from stitchcuda.tools.emulator.rewriter import (
+    Rewritten,
+    compile_flags,
+    include_dir,
+    prelude,
+    rewrite,
+    sanitizer_source,
+)
 from stitchcuda.tools.emulator.unsupported import UnsupportedOnCpu
 
-__all__ = ["Rewritten", "UnsupportedOnCpu", "compile_flags", "include_dir", "prelude", "rewrite"]
+__all__ = ["Rewritten", "UnsupportedOnCpu", "compile_flags", "include_dir", "prelude", "rewrite", "sanitizer_source"]

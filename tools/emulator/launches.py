@@ -55,7 +55,7 @@ def _kernel_at(tokens: Sequence[Token], at: int) -> Kernel | None:
             at = closed + 1
             continue
         if token.kind == "name":
-            name = token.text
+            name = "*" if tokens[at - 1].text == "#" else token.text  # pasted in a macro: known to its users only
         elif token.text == "(" and name:
             closed = close_of(tokens, at)
             if closed is None:
@@ -76,7 +76,7 @@ def _kernel_at(tokens: Sequence[Token], at: int) -> Kernel | None:
 
 
 def rewrite_launches(tokens: Sequence[Token], lines: Lines, kernels: Sequence[Kernel], splices: Splices) -> None:
-    names = {kernel.name for kernel in kernels}
+    names = {kernel.name for kernel in kernels} - {"*"}
     bodies = [kernel.body for kernel in kernels if kernel.body is not None]
     for index in range(len(tokens) - 2):
         if _adjacent(tokens, index, "<"):
@@ -118,7 +118,10 @@ def _rewrite_launch(
     shown = shown.replace(" < ", "<").replace(" >", ">").replace(" ,", ",").replace("\\", "")
     if name == "*" and tokens[index].directive:
         # In a macro the kernel may be a parameter, and so a template without an address.
-        splices.insert(tokens[begin].start, f'::stitch::launcher("*{shown}", {line}, ')
+        pasted = " ".join(token.text for token in tokens[begin:index] if token.text != "\\")
+        splices.insert(
+            tokens[begin].start, f'::stitch::launcher("*" STITCH_TEXT({pasted.replace("# #", "##")}), {line}, '
+        )
     elif name == "*":
         # Through a variable: its address tells which kernel cudaFuncSetAttribute meant.
         variable = " ".join(token.text for token in tokens[begin:index])
@@ -180,6 +183,9 @@ def _expression_begin(tokens: Sequence[Token], at: int) -> int | None:
             return None
         if at >= 1 and tokens[at - 1].text == "template":
             at -= 1
+        if at >= 3 and token.directive and tokens[at - 1].text == "#" and tokens[at - 2].text == "#":  # NAME##_kernel
+            at -= 3
+            continue
         if at >= 2 and tokens[at - 1].text == ":" and tokens[at - 2].text == ":":
             if (
                 at >= 3

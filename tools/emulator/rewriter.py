@@ -17,7 +17,7 @@ from stitchcuda.tools.emulator.shared import rewrite_shared
 from stitchcuda.tools.emulator.splice import Splices
 from stitchcuda.tools.emulator.tensors import rewrite_tensors
 
-__all__ = ["Rewritten", "compile_flags", "include_dir", "prelude", "rewrite"]
+__all__ = ["Rewritten", "compile_flags", "include_dir", "prelude", "rewrite", "sanitizer_source"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def rewrite(source: str, filename: str) -> Rewritten:
     rewrite_launches(tokens, lines, kernels, splices)
     rewrite_shared(tokens, lines, splices)
     rewrite_tensors(tokens, splices)
-    return Rewritten(splices.apply(), tuple(dict.fromkeys(kernel.name for kernel in kernels)))
+    return Rewritten(splices.apply(), tuple(dict.fromkeys(kernel.name for kernel in kernels if kernel.name != "*")))
 
 
 def include_dir() -> Path:
@@ -60,12 +60,32 @@ def prelude() -> str:
     return "#include <stitch/cuda.h>\n"
 
 
-def compile_flags() -> tuple[str, ...]:
+def sanitizer_source() -> Path:
+    """The file to compile with ``compile_flags()`` (that is, itself unchecked) and to link into a sanitized build."""
+    return Path(__file__).resolve().parent / "sanitizer.cpp"
+
+
+def compile_flags(*, sanitize: bool = False) -> tuple[str, ...]:
     """Flags that make g++ treat a rewritten source as nvcc treats the original.
 
     nvcc lets code reinterpret memory (``float*`` as ``float4*``), integers wrap, and narrowing in braces passes;
     data of templates must not be shared between the objects of two candidates.
+
+    Args:
+        sanitize: g++ calls ``sanitizer.cpp`` before each load and store. Merging of accesses is off, as a merged one
+            could look misaligned or like a race; line tables tell the places.
     """
+    checks = (
+        "-DSTITCH_SANITIZE=1",
+        "-O1",
+        "-g1",
+        "-fno-tree-vectorize",
+        "-fno-store-merging",
+        "-fsanitize=kernel-address,alignment,bounds",
+        "--param=asan-instrumentation-with-call-threshold=0",
+        "--param=asan-globals=0",
+        "--param=asan-stack=0",
+    )
     return (
         "-O2",
         "-fPIC",
@@ -76,4 +96,5 @@ def compile_flags() -> tuple[str, ...]:
         "-Wno-attributes",
         "-Wno-unknown-pragmas",
         "-Wl,-Bsymbolic",
+        *(checks if sanitize else ()),
     )

@@ -2,6 +2,8 @@
 #pragma once
 #include <type_traits>
 
+#include "watch.h"
+
 namespace stitch {
 
 template <class T>
@@ -20,18 +22,19 @@ struct IsAtomicInteger {
 
 #define STITCH_ATOMIC(NAME, CONDITION, EXPRESSION)                                         \
     template <class T>                                                                     \
-    inline T NAME(T* address, stitch::plain<T> value) {                                    \
+    STITCH_INLINED T NAME(T* address, stitch::plain<T> value) {                                    \
         static_assert(CONDITION, #NAME " has no overload for this type");                  \
+        const ::stitch::Atomic atomic;                                                     \
         const T old = *address;                                                            \
         *address = static_cast<T>(EXPRESSION);                                             \
         return old;                                                                        \
     }                                                                                      \
     template <class T>                                                                     \
-    inline T NAME##_block(T* address, stitch::plain<T> value) {                            \
+    STITCH_INLINED T NAME##_block(T* address, stitch::plain<T> value) {                            \
         return NAME(address, value);                                                       \
     }                                                                                      \
     template <class T>                                                                     \
-    inline T NAME##_system(T* address, stitch::plain<T> value) {                           \
+    STITCH_INLINED T NAME##_system(T* address, stitch::plain<T> value) {                           \
         return NAME(address, value);                                                       \
     }
 
@@ -51,17 +54,18 @@ STITCH_ATOMIC(atomicDec, (std::is_same<T, unsigned>::value), old == 0 || old > v
 #undef STITCH_INTEGER
 
 template <class T>
-inline T atomicCAS(T* address, stitch::plain<T> expected, stitch::plain<T> desired) {
+STITCH_INLINED T atomicCAS(T* address, stitch::plain<T> expected, stitch::plain<T> desired) {
     static_assert(std::is_integral<T>::value && sizeof(T) >= 2, "atomicCAS takes integers of 16, 32 or 64 bits");
+    const stitch::Atomic atomic;
     const T old = *address;
     if (old == expected) *address = desired;
     return old;
 }
 template <class T>
-inline T atomicCAS_block(T* address, stitch::plain<T> expected, stitch::plain<T> desired) {
+STITCH_INLINED T atomicCAS_block(T* address, stitch::plain<T> expected, stitch::plain<T> desired) {
     return atomicCAS(address, expected, desired);
 }
 template <class T>
-inline T atomicCAS_system(T* address, stitch::plain<T> expected, stitch::plain<T> desired) {
+STITCH_INLINED T atomicCAS_system(T* address, stitch::plain<T> expected, stitch::plain<T> desired) {
     return atomicCAS(address, expected, desired);
 }

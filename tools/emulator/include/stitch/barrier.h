@@ -5,6 +5,7 @@
 namespace stitch {
 
 inline void open_barrier() {
+    stitch_note_barrier();
     Device& d = device;
     const unsigned round = d.barrier_generation++ & 1;
     d.barrier_result[round] = d.barrier_count;
@@ -30,6 +31,10 @@ inline BarrierResult barrier(int predicate, int line) {
                 "divergent barrier: threads of one warp wait at different __syncthreads(), in line %d and line %d",
                 warp.barrier_line, line);
     }
+    if (sanitized && d.barrier_waiting != 0 && d.wait_line[d.barrier_list[0]] != line)
+        abandon(cudaErrorLaunchFailure,
+                "divergent barrier: threads of different warps meet at different __syncthreads(), in line %d and line %d",
+                d.wait_line[d.barrier_list[0]], line);
     const unsigned round = d.barrier_generation & 1;
     d.barrier_count += predicate != 0;
     if (d.barrier_waiting + 1 == d.live) {

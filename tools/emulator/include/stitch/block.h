@@ -7,6 +7,7 @@
 namespace stitch {
 
 inline void finish_thread(unsigned thread) {
+    stitch_settle();
     Device& d = device;
     d.live--;
     Warp& warp = d.warps[thread / lanes];
@@ -73,7 +74,7 @@ inline void start_block() {
     d.barrier_waiting = 0;
     d.barrier_count = 0;
     d.active_waiting = 0;
-    d.shared_used = 0;
+    d.shared_used = d.shared_gaps = 0;
     d.block_number++;
     for (unsigned w = 0; w * lanes < d.threads; ++w) {
         const unsigned in_warp = d.threads - w * lanes < lanes ? d.threads - w * lanes : lanes;
@@ -82,6 +83,7 @@ inline void start_block() {
         d.warps[w].barrier_line = 0;
     }
     if (d.dynamic_used != 0) std::memset(dynamic_shared_memory, 0xff, d.dynamic_used);
+    stitch_note_block();
 }
 
 inline bool canary_died(const unsigned char* canary) {
@@ -111,6 +113,7 @@ inline void run_block() {
     while (!d.failed && d.live != 0) {
         Context& target = next_context();
         if (&target != &d.scheduler) {
+            const Watching watching;
             swap_context(d.scheduler, target);
         } else if (d.active_waiting == 0 || !settle_active_masks()) {
             describe_deadlock();

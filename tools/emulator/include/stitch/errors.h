@@ -22,6 +22,7 @@ enum cudaError {
     cudaErrorLaunchOutOfResources = 701,
     cudaErrorPeerAccessAlreadyEnabled = 704,
     cudaErrorAssert = 710,
+    cudaErrorMisalignedAddress = 716,
     cudaErrorCooperativeLaunchTooLarge = 720,
     cudaErrorLaunchFailure = 719,
     cudaErrorNotSupported = 801,
@@ -48,6 +49,7 @@ inline const char* cudaGetErrorString(cudaError_t error) {
         case cudaErrorLaunchOutOfResources: return "too many resources requested for launch";
         case cudaErrorPeerAccessAlreadyEnabled: return "peer access is already enabled";
         case cudaErrorAssert: return "device-side assert triggered";
+        case cudaErrorMisalignedAddress: return "misaligned address";
         case cudaErrorCooperativeLaunchTooLarge: return "too many blocks in cooperative launch";
         case cudaErrorLaunchFailure: return "unspecified launch failure";
         case cudaErrorNotSupported: return "operation not supported";

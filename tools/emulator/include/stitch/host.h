@@ -73,10 +73,11 @@ inline cudaError_t cudaMalloc(T** address, size_t bytes) {
     // cudaMalloc aligns to 256 bytes, and its contents are undefined: filled with NaN here.
     if (posix_memalign(&memory, 256, bytes == 0 ? 256 : bytes) != 0) return stitch::fail(cudaErrorMemoryAllocation);
     memset(memory, 0xff, bytes);
+    stitch_note_memory(memory, bytes);
     *address = static_cast<T*>(memory);
     return cudaSuccess;
 }
-inline cudaError_t cudaFree(void* address) { free(address); return cudaSuccess; }
+inline cudaError_t cudaFree(void* address) { stitch_forget_memory(address); free(address); return cudaSuccess; }
 template <class T>
 inline cudaError_t cudaMallocAsync(T** address, size_t bytes, cudaStream_t) { return cudaMalloc(address, bytes); }
 inline cudaError_t cudaFreeAsync(void* address, cudaStream_t) { return cudaFree(address); }

@@ -228,7 +228,7 @@ inline int umax(unsigned a, unsigned b) { return static_cast<int>(a < b ? b : a)
 
 #define STITCH_LOAD(NAME) \
     template <class T>    \
-    inline T NAME(const T* address) { return *address; }
+    STITCH_INLINED T NAME(const T* address) { return *address; }
 STITCH_LOAD(__ldg)
 STITCH_LOAD(__ldca)
 STITCH_LOAD(__ldcg)
@@ -238,7 +238,7 @@ STITCH_LOAD(__ldlu)
 #undef STITCH_LOAD
 #define STITCH_STORE(NAME) \
     template <class T>     \
-    inline void NAME(T* address, T value) { *address = value; }
+    STITCH_INLINED void NAME(T* address, T value) { *address = value; }
 STITCH_STORE(__stcg)
 STITCH_STORE(__stcs)
 STITCH_STORE(__stwb)

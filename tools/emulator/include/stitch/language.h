@@ -17,6 +17,10 @@
 #define __builtin_assume(condition) ((void)0)
 #define __nv_pure__
 
+// What the arguments of a macro make of a text.
+#define STITCH_TEXT(...) STITCH_TEXT_OF(__VA_ARGS__)
+#define STITCH_TEXT_OF(...) #__VA_ARGS__
+
 // What the candidate's text sees as __CUDACC__ and __CUDA_ARCH__. The real names stay undefined, or torch's own
 // headers would ask for the CUDA toolkit.
 #define STITCH_CUDACC 1

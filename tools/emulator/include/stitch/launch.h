@@ -30,7 +30,10 @@ inline std::size_t allowed_dynamic_bytes(const char* name, const void* function)
     return bytes;
 }
 
+STITCH_STATE char refusal[400];  // how the last launch that was refused looked
+
 inline cudaError_t fail(cudaError_t error) {
+    refusal[0] = 0;
     if (error != cudaSuccess) device.last_error = error;
     return error;
 }
@@ -83,6 +86,8 @@ __attribute__((visibility("hidden"), noinline)) inline void run_grid(const char*
     const cudaError_t error = check_launch(grid, block, dynamic_bytes, name, function);
     if (error != cudaSuccess) {
         fail(error);
+        std::snprintf(refusal, sizeof refusal, "%s: kernel '%s' (line %d) was launched with grid (%u, %u, %u), block (%u, %u, %u), %zu bytes of shared memory",
+                      cudaGetErrorString(error), name[0] == '*' ? name + 1 : name, line, grid.x, grid.y, grid.z, block.x, block.y, block.z, dynamic_bytes);
         return;
     }
     launch_total++;
@@ -130,6 +135,8 @@ struct Configured {
 
     template <class... Arguments>
     void operator()(Arguments... arguments) {
+        stitch_note_launch();
+        (note_argument(arguments), ...);
         auto call = [&] { kernel(arguments...); };
         run_grid(name, line, grid, block, dynamic_bytes, function, run_threads<decltype(call)>, &call);
     }
@@ -167,5 +174,5 @@ extern "C" __attribute__((weak, used, visibility("default"))) unsigned long long
 extern "C" __attribute__((weak, used, visibility("default"))) const char* stitch_take_error() {
     const cudaError_t error = stitch::device.last_error;
     stitch::device.last_error = cudaSuccess;
-    return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+    return error == cudaSuccess ? nullptr : stitch::refusal[0] != 0 ? stitch::refusal : cudaGetErrorString(error);
 }

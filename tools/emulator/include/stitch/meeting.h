@@ -6,6 +6,7 @@ namespace stitch {
 
 inline void complete(Warp& warp, Meeting& meeting, unsigned first_thread, unsigned running) {
     const unsigned arrived = meeting.arrived;
+    stitch_note_meeting(first_thread / lanes, arrived);
     meeting.rounds[meeting.generation & 1].participants = arrived;
     meeting.generation++;
     meeting.readers += static_cast<unsigned>(__builtin_popcount(arrived));

@@ -43,11 +43,13 @@ inline void copy_later(void* to, const void* from, std::size_t bytes, std::size_
 inline void commit_copies() { copy_queue().group++; }
 
 // Finishes every group but the newest `open` ones that were committed.
-inline void wait_for_copies(unsigned open) {
+STITCH_INLINED void wait_for_copies(unsigned open) {
     CopyQueue& queue = copy_queue();
     while (queue.count != 0) {
         const Copy& copy = queue.copies[queue.first];
         if (copy.group + open >= queue.group) break;
+        if (copy.bytes != copy.zero_bytes) stitch_copied(copy.from, copy.bytes - copy.zero_bytes, false, 0);
+        stitch_copied(copy.to, copy.bytes, true, 0);
         std::memcpy(copy.to, copy.from, copy.bytes - copy.zero_bytes);
         std::memset(static_cast<unsigned char*>(copy.to) + copy.bytes - copy.zero_bytes, 0, copy.zero_bytes);
         queue.first = (queue.first + 1) % max_copies;
@@ -61,4 +63,4 @@ inline void __pipeline_memcpy_async(void* to, const void* from, std::size_t byte
     stitch::copy_later(to, from, bytes, zero_bytes, line);
 }
 inline void __pipeline_commit() { stitch::commit_copies(); }
-inline void __pipeline_wait_prior(unsigned open) { stitch::wait_for_copies(open); }
+STITCH_INLINED void __pipeline_wait_prior(unsigned open) { stitch::wait_for_copies(open); }

@@ -19,16 +19,20 @@ struct Slot {
         Device& d = device;
         if (align < 16) align = 16;
         const std::size_t begin = (d.shared_used + align - 1) / align * align;
-        if (begin + bytes > static_shared_limit)
+        if (begin + bytes > static_shared_limit + d.shared_gaps)
             abandon(cudaErrorLaunchOutOfResources,
                     "__shared__ variable '%s' (line %d) brings static shared memory to %zu bytes, 49152 is the limit", name, line,
-                    begin + bytes);
+                    begin + bytes - d.shared_gaps);
         if (d.dynamic_used + begin + bytes > dynamic_shared_limit)
             abandon(cudaErrorLaunchOutOfResources,
                     "static and dynamic shared memory together take %zu bytes (with '%s', line %d), 232448 is the limit",
                     d.dynamic_used + begin + bytes, name, line);
-        std::memset(static_shared + d.shared_used, 0xff, begin + bytes + canary_bytes - d.shared_used);
-        d.shared_used = begin + bytes;
+        const NotWatching not_watching;
+        const std::size_t gap = d.shared_gaps + shared_gap_bytes > 48 * 1024 ? 0 : shared_gap_bytes;
+        std::memset(static_shared + d.shared_used, 0xff, begin + bytes + gap + canary_bytes - d.shared_used);
+        stitch_note_shared(static_shared + begin, bytes);
+        d.shared_gaps += gap;
+        d.shared_used = begin + bytes + gap;
         place = static_shared + begin;
         block = d.block_number;
     }

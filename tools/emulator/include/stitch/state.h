@@ -11,6 +11,7 @@
 #include "errors.h"
 #include "fiber.h"
 #include "language.h"
+#include "watch.h"
 
 namespace stitch {
 
@@ -20,6 +21,7 @@ constexpr unsigned max_meetings = 33;                     // full warp, and up t
 constexpr std::size_t static_shared_limit = 48 * 1024;
 constexpr std::size_t dynamic_shared_limit = 227 * 1024;  // sm_90, per block, opt-in
 constexpr std::size_t canary_bytes = 256;
+constexpr std::size_t static_shared_bytes = static_shared_limit + (sanitized ? 64 * 1024 : 0);  // gaps included
 
 enum class Wait : unsigned char { none, barrier, warp, active_mask };
 enum class WarpOp : unsigned char { none, sync, shuffle, vote, match, reduce };
@@ -80,7 +82,7 @@ struct Device {
     unsigned short free_fibers[max_threads + 1];
     unsigned fiber_count, free_count, starting;
     // shared memory
-    std::size_t shared_used, dynamic_used;
+    std::size_t shared_used, shared_gaps, dynamic_used;
     unsigned long long block_number;                      // never 0, differs between shared objects
 };
 
@@ -88,7 +90,7 @@ STITCH_STATE Device device;
 STITCH_STATE pthread_mutex_t launch_lock = PTHREAD_MUTEX_INITIALIZER;
 STITCH_STATE pthread_t launch_owner{};
 STITCH_STATE unsigned long long launch_total = 0;
-alignas(128) STITCH_STATE unsigned char static_shared[static_shared_limit + canary_bytes];
+alignas(128) STITCH_STATE unsigned char static_shared[static_shared_bytes + canary_bytes];
 alignas(128) STITCH_STATE unsigned char dynamic_shared_memory[dynamic_shared_limit + canary_bytes];
 
 // Ends the running launch: control goes back to the scheduler, which throws. Outside of a kernel it throws at once.
@@ -130,6 +132,7 @@ inline Context& next_context() {
     }
     if (d.next < d.threads) {
         if (d.free_count == 0) {
+            const NotWatching not_watching;
             const unsigned fiber = d.fiber_count;
             d.fiber_top[fiber] = new_stack_top(fiber);
             fresh_context(d.fiber_context[fiber], d.fiber_top[fiber], fiber_main);
@@ -143,6 +146,7 @@ inline Context& next_context() {
 }
 
 inline void wait_here(Wait reason, int line, unsigned mask) {
+    stitch_settle();
     Device& d = device;
     const unsigned thread = d.current;
     d.wait[thread] = reason;

@@ -114,7 +114,8 @@ inline void check(cudaError_t error) {
 
 // ATen/cuda/Atomic.cuh
 template <class T, class U>
-inline T gpuAtomicAdd(T* address, U value) {
+STITCH_INLINED T gpuAtomicAdd(T* address, U value) {
+    const stitch::Atomic atomic;
     const T old = *address;
     *address = static_cast<T>(old + static_cast<T>(value));
     return old;

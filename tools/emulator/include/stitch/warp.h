@@ -18,9 +18,9 @@ inline void __syncwarp(unsigned mask = 0xffffffffu, STITCH_LINE) {
     stitch::meet(mask, 0, stitch::WarpOp::sync, line, [](const stitch::Round&, unsigned) { return 0; });
 }
 
-inline void __threadfence() {}
+inline void __threadfence() { stitch_note_fence(); }
 inline void __threadfence_block() {}
-inline void __threadfence_system() {}
+inline void __threadfence_system() { stitch_note_fence(); }
 inline void __nanosleep(unsigned) {}
 inline unsigned __activemask(STITCH_LINE) { return stitch::active_mask(line); }
 
