@@ -49,6 +49,17 @@ class LaunchCounter:
         ran = (e.name for e in profiler.events() if e.device_type == DeviceType.CUDA)
         return result, count_own(ran, self._names)
 
+    def take_error(self) -> str | None:
+        """On ``cpu``: a failed launch that the candidate's host code did not ask about (a GPU would carry it on)."""
+        for path in self._paths if self._device.type == "cpu" else ():
+            take = getattr(ctypes.CDLL(path), "stitch_take_error", None)
+            if take is not None:
+                take.restype = ctypes.c_char_p
+                text = take()
+                if text is not None:
+                    return str(text.decode(errors="replace"))
+        return None
+
     def _count(self) -> int:
         total = 0
         for path in self._paths:
