@@ -108,26 +108,33 @@ async def solve(
             snapshot = await app.aget_state(config)
             if snapshot.values and not snapshot.next and await _reopen(app, config, snapshot.values, context):
                 snapshot = await app.aget_state(config)
-            if not (snapshot.values and not snapshot.next):  # a finished run is only read
-                start = {"problem_json": problem.model_dump_json()}
-                given: Any = None if snapshot.next else start
+            if snapshot.next or not snapshot.values:  # a finished run is only read
+                context = context.model_copy(update={"run_dir": run_dir})
+                RunFolder(run_dir).note_settings(context.model_dump(mode="json"))
+                given: Any = None if snapshot.next else {"problem_json": problem.model_dump_json()}
                 if snapshot.interrupts:  # the plan was put before a person, who may have edited its file
                     given = Command(resume=RunFolder(run_dir).read_plan(snapshot.values["plan"].revision))
-                try:
-                    async for _, mode, payload in app.astream(
-                        given,
-                        config,
-                        context=context.model_copy(update={"run_dir": run_dir}),
-                        durability="sync",
-                        stream_mode=["custom"],
-                        subgraphs=True,
-                    ):
-                        if on_event is not None and mode == "custom":
-                            on_event(Event.model_validate(payload))
-                finally:
-                    close_workbench(str(run_dir))
+                await _drive(app, given, config, context, on_event)
                 snapshot = await app.aget_state(config)
     return _result(run_dir, snapshot.values, waiting=bool(snapshot.interrupts))
+
+
+async def _drive(
+    app: CompiledStateGraph[Any, Any, Any, Any],
+    given: Any,
+    config: RunnableConfig,
+    context: Context,
+    on_event: Callable[[Event], None] | None,
+) -> None:
+    """Run the graph to its end or to an interrupt, a checkpoint after every step."""
+    try:
+        async for _, mode, payload in app.astream(
+            given, config, context=context, durability="sync", stream_mode=["custom"], subgraphs=True
+        ):
+            if on_event is not None and mode == "custom":
+                on_event(Event.model_validate(payload))
+    finally:
+        close_workbench(str(context.run_dir))
 
 
 async def _reopen(
@@ -218,6 +225,6 @@ def _result(run_dir: Path, values: dict[str, Any], *, waiting: bool) -> SolveRes
         run_dir=str(run_dir),
         report=report,
         evaluation=evaluation,
-        usage=usage.model_dump() if usage else {},
+        usage=usage.counts() if usage else {},
         seconds=values.get("seconds_spent", 0.0),
     )

@@ -52,6 +52,20 @@ class RunFolder:
             },
         )
 
+    def note_settings(self, settings: dict[str, Any]) -> None:
+        """A resumed run goes on under these settings; those that it had until now are kept in ``earlier_settings``."""
+        path = self.path / "run.json"
+        if not path.exists() or self.read_settings() == settings:
+            return
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        earlier = [*stored.get("earlier_settings", []), stored["settings"]]
+        write_json(path, stored | {"settings": settings, "earlier_settings": earlier})
+
+    def write_usage(self, usage: dict[str, Any]) -> None:
+        """Enter what the chat models cost beside the settings."""
+        path = self.path / "run.json"
+        write_json(path, {**json.loads(path.read_text(encoding="utf-8")), "usage": usage})
+
     def read_settings(self) -> dict[str, Any]:
         """The resolved settings of the run.
 

@@ -252,6 +252,9 @@ async def test_raising_a_spent_budget_goes_on(play: Play) -> None:
     assert (first.stop_reason, first.solved) == ("attempts_spent", True)
     second = await play.run({"coder": [candidate(BOTH)]}, max_attempts=5)
     assert (second.stop_reason, second.attempts) == ("complete", 2)
+    record = json.loads((play.run_dir / "run.json").read_text())
+    assert record["settings"]["max_attempts"] == 5
+    assert [settings["max_attempts"] for settings in record["earlier_settings"]] == [1]
 
 
 async def test_a_plan_waits_for_review_and_may_be_edited(play: Play) -> None:
