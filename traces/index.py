@@ -105,7 +105,7 @@ class TraceIndex:
         self._connection.close()
 
     def _open(self, path: Path) -> sqlite3.Connection:
-        connection = sqlite3.connect(path, timeout=2.0)
+        connection = sqlite3.connect(path, timeout=1.0)
         try:
             self._connection = connection
             if not self._fits():
@@ -117,7 +117,7 @@ class TraceIndex:
         except sqlite3.DatabaseError:  # damaged, or no database at all
             connection.close()
             path.unlink(missing_ok=True)
-            self._connection = connection = self._fresh(sqlite3.connect(path, timeout=2.0))
+            self._connection = connection = self._fresh(sqlite3.connect(path, timeout=1.0))
             self._update()
         return connection
 
