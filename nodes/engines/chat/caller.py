@@ -219,20 +219,17 @@ class Caller:
         model = self.model.model_copy(update={"disable_streaming": False})
         parts: list[str] = []
         facts: dict[str, Any] = {}
-        extra: dict[str, Any] = {}
         used = None
         told = time.monotonic()
         async for chunk in model.astream(messages, self._config(), stream_usage=profile.stream_usage, **options):
             parts.append(str(chunk.text))
             facts.update({name: value for name, value in chunk.response_metadata.items() if value})
-            if refusal := chunk.additional_kwargs.get("refusal"):
-                extra["refusal"] = extra.get("refusal", "") + str(refusal)
             used = getattr(chunk, "usage_metadata", None) or used
             if time.monotonic() - told >= self.limits.progress_s:
                 told = time.monotonic()
                 text = "".join(parts)
                 self.say(f"{len(text)} characters, line {text.count(chr(10)) + 1}")
-        return AIMessage("".join(parts), response_metadata=facts, additional_kwargs=extra, usage_metadata=used)
+        return AIMessage("".join(parts), response_metadata=facts, usage_metadata=used)
 
     @asynccontextmanager
     async def _gate(self) -> AsyncIterator[None]:
@@ -279,7 +276,7 @@ def _adapted(
     """The profile to try instead after ``fault``; ``None`` when no other form of the call would help."""
     if fault.code == "no_stream":
         return profile.model_copy(update={"stream": False})
-    if fault.status_code not in (400, 404, 415, 422, 501) or fault.code in ("context_too_long", "no_model"):
+    if fault.status_code not in (400, 404, 415, 422, 501) or fault.code in ("context_too_long", "no_model", "refused"):
         return None
     if changed := profile.without(refusal_text(error), sent):
         return changed

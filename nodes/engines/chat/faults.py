@@ -95,6 +95,8 @@ def _of_status(status: int, error: BaseException, where: str) -> Fault:
         return Fault("rate_limited", "retry", f"{where} limits the rate (429)", status, _retry_after_s(error))
     if code == "malformed_answer":
         return Fault(code, "retry", f"{where}: {text}", status)
+    if code == "refused":
+        return Fault(code, "fail", f"the model declines: {text}", status)
     if code == "no_stream":
         return Fault(code, "end", f"{where} does not stream: set stream=false", status)
     if status in (408, 409, 425) or status >= 500:

@@ -176,17 +176,16 @@ def told_window(text: str) -> int | None:
     return int(next(group for group in match.groups() if group)) if match else None
 
 
+_PART = re.compile(r"(\d+)\s+(?:tokens\s+)?in the (?:messages|prompt|input)", re.IGNORECASE)
 _COUNT = re.compile(
-    r"(\d+)\s+(?:tokens\s+)?in the (?:messages|prompt|input)|(?:resulted in|requested|contains?|has)\s+(?:at least\s+)?"
-    r"(\d+)\s+(?:input\s+|prompt\s+)?tokens",
-    re.IGNORECASE,
+    r"(?:resulted in|requested|contains?|has)\s+(?:at least\s+)?(\d+)\s+(?:input\s+|prompt\s+)?tokens", re.IGNORECASE
 )
 
 
 def told_prompt_tokens(text: str) -> int | None:
     """How many tokens a refusal says that the prompt has."""
-    match = _COUNT.search(text)
-    return int(next(group for group in match.groups() if group)) if match else None
+    match = _PART.search(text) or _COUNT.search(text)
+    return int(match.group(1)) if match else None
 
 
 def window_in_listing(listing: object, name: str) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from stitchcuda.nodes.engines.chat.faults import redact
 
-__all__ = ["BrokenStreamError", "MalformedStreamError", "guard_stream"]
+__all__ = ["BrokenStreamError", "MalformedStreamError", "RefusedStreamError", "guard_stream"]
 
 LINE_LIMIT_BYTES = 4_000_000
 ANSWER_LIMIT_BYTES = 64_000_000
@@ -30,12 +30,20 @@ class BrokenStreamError(ConnectionResetError):
     """A stream that ended before the answer did."""
 
 
+class RefusedStreamError(Exception):
+    """The model declines; the library would drop the words with which it does so."""
+
+    status_code = 400
+    code = "refused"
+
+
 class _Watch:
     def __init__(self, secrets: tuple[str, ...]) -> None:
         self.secrets = secrets
         self.rest = b""
         self.size = 0
         self.finished = False
+        self.refusal = ""
 
     def see(self, data: bytes) -> None:
         self.size += len(data)
@@ -61,7 +69,10 @@ class _Watch:
         if flaw := _flaw(chunk):
             raise MalformedStreamError(redact(flaw, self.secrets))
         choices = chunk.get("choices") or []
+        self.refusal += "".join((choice.get("delta") or {}).get("refusal") or "" for choice in choices)
         self.finished = self.finished or any(choice.get("finish_reason") for choice in choices)
+        if self.finished and self.refusal:
+            raise RefusedStreamError(redact(self.refusal, self.secrets))
 
     def end(self) -> None:
         if self.rest.strip():
@@ -81,7 +92,8 @@ def _flaw(chunk: object) -> str:
         return "an event of the stream has a field of the wrong type"
     for choice in choices or []:
         delta = choice.get("delta") if isinstance(choice, dict) else 0
-        if not isinstance(delta, dict | None) or not isinstance((delta or {}).get("content"), str | None):
+        texts = [(delta or {}).get(name) for name in ("content", "refusal")] if isinstance(delta, dict | None) else [0]
+        if not all(isinstance(text, str | None) for text in texts):
             return "an event of the stream has a choice of the wrong form"
     return ""
 
