@@ -1,4 +1,4 @@
-"""The documentation index: our CUDA notes, found by words and by likeness, with citations.
+"""The documentation index: notes, manuals and headers, found by words and by likeness, with citations.
 
 ::
 
@@ -6,23 +6,45 @@
     for hit in index.query(build_query(bottleneck="memory", ops=("aten._softmax.default",)), k=5):
         print(hit.citation, hit.text)
 
-Chroma is imported at the first query that needs it; a machine without it searches by words alone, and each hit
-says so. Not there yet: the official documents and the toolkit's headers (HTML, PDF and header parsers, for which
-``langchain-community``'s loaders are meant), a Chroma server by URL, and embeddings distilled from a language model.
+What is indexed is kept with the cache (``change_choice``, ``fetch_documents``); the notes always are. Chroma is
+imported at the first query that needs it; a machine without it searches by words alone, and each hit says so.
 """
 
 from __future__ import annotations
 
+from stitchcuda.rag_index.catalogue import change_choice, configured_sources, find_include
+from stitchcuda.rag_index.documents import Document, read_documents, reference_link
+from stitchcuda.rag_index.evaluation import QUESTIONS_FILE, Question, Score, evaluate, read_questions
 from stitchcuda.rag_index.evidence_query import build_query, query_for_evaluation
+from stitchcuda.rag_index.fetch import FetchResult, fetch_documents
 from stitchcuda.rag_index.index import DocsIndex, IndexStats
-from stitchcuda.rag_index.search import Hit
-from stitchcuda.rag_index.sources import Source
+from stitchcuda.rag_index.search import Hit, Mode
+from stitchcuda.rag_index.sources import Source, notes_source, toolkit_source
+from stitchcuda.rag_index.tool import render_hits, search_tool
 
 __all__ = [
+    "QUESTIONS_FILE",
     "DocsIndex",
+    "Document",
+    "FetchResult",
     "Hit",
     "IndexStats",
+    "Mode",
+    "Question",
+    "Score",
     "Source",
     "build_query",
+    "change_choice",
+    "configured_sources",
+    "evaluate",
+    "fetch_documents",
+    "find_include",
+    "notes_source",
     "query_for_evaluation",
+    "read_documents",
+    "read_questions",
+    "reference_link",
+    "render_hits",
+    "search_tool",
+    "toolkit_source",
 ]

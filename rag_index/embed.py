@@ -1,9 +1,12 @@
 """Vectors without a model: hashed words, identifiers and character trigrams.
 
-First version. It needs no weights and no download, gives the same vectors on every machine, and finds inflected and
-misspelt words; it knows nothing of meaning ("slow" and "latency" are strangers to it). A static model distilled from a
-sentence encoder is to take its place; ``EMBEDDING_VERSION`` is part of the index's digest, so that a change of the
-embedding rebuilds the index.
+They need no weights and no download, are the same on every machine, and find inflected and misspelt words; they know
+nothing of meaning ("slow" and "latency" are strangers to them). A static model distilled from all-MiniLM-L6-v2 (a
+vector per word piece, PCA to 256, weighted by inverse document frequency, mean) was measured against them and not
+kept. On the part ``tune`` of the question set, notes alone, vectors alone: recall@5 0.82 and MRR 0.67 distilled, 0.92
+and 0.79 hashed. Fused with BM25, both mixed against hashed alone: MRR 0.89 to 0.86, and with the toolkit's headers in
+the index 0.84 to 0.83.
+``EMBEDDING_VERSION`` is part of the index's digest, so that a change of the embedding rebuilds the index.
 """
 
 from __future__ import annotations

@@ -176,10 +176,13 @@ class DocsIndex:
         if mode == "vector" and vector is None:
             raise RetrievalError("there is no vector store to search: " + "; ".join(self.stats().problems))
 
-        def chunk(key: str) -> Chunk:
-            return version.chunk(version.position[key])
-
-        return fuse(chunk, lexical, vector, k)
+        return fuse(
+            lambda key: version.chunk(version.position[key]),
+            lambda key: str(version.raw[version.position[key]]["source"]),
+            lexical,
+            vector,
+            k,
+        )
 
     def stats(self) -> IndexStats:
         """What this index holds; cheap."""

@@ -53,7 +53,7 @@ def read_html(data: bytes) -> tuple[str, list[HtmlBlock]]:
     Raises:
         RetrievalError: The bytes are no text.
     """
-    from bs4 import BeautifulSoup, Tag
+    from bs4 import BeautifulSoup
     from bs4.builder import ParserRejectedMarkup
 
     if b"\0" in data[:1024] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -68,7 +68,7 @@ def read_html(data: bytes) -> tuple[str, list[HtmlBlock]]:
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
     root = next((found for found in map(soup.select_one, CONTENT) if found is not None), soup)
     blocks: list[HtmlBlock] = []
-    stack = [child for child in reversed(list(root.children)) if isinstance(child, Tag)]
+    stack = _inner(root)
     # An explicit stack: broken pages nest thousands deep.
     while stack:
         tag = stack.pop()

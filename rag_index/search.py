@@ -13,6 +13,12 @@ __all__ = ["Hit", "Mode", "fuse"]
 Mode = Literal["hybrid", "lexical", "vector"]
 RRF_K = 60
 """The constant of Cormack, Clarke, Büttcher 2009, who proposed reciprocal rank fusion."""
+VECTOR_WEIGHT = 0.5
+"""Of a rank by likeness against one by words: hashed vectors are the weaker ranking. With the toolkit's headers in the
+index, 0.5 against 1 raised recall@5 on the part ``tune`` from 0.89 to 0.91 (notes favoured by 1.15 in both)."""
+NOTES_WEIGHT = 1.4
+"""Of our notes against manuals and headers, which have twenty times as many passages and answer what is asked less
+directly: 1.4 against 1 raised recall@5 on ``tune`` from 0.88 to 0.94, and the questions about headers stay answered."""
 
 
 class Hit(Record):
@@ -31,7 +37,7 @@ class Hit(Record):
     """Where the passage stands: a URL, or ``file:line`` in an installed header; empty for a note."""
     toolkit: str = ""
     score: float
-    """Sum of 1 / (60 + rank) over the rankings that found it; comparable within one query only."""
+    """Weighted sum of 1 / (60 + rank) over the rankings that found it; comparable within one query only."""
     lexical_rank: int | None = None
     vector_rank: int | None = None
     mode: Mode = "hybrid"
@@ -40,17 +46,23 @@ class Hit(Record):
 
 def fuse(
     chunk: Callable[[str], Chunk],
+    source: Callable[[str], str],
     lexical: Sequence[str] | None,
     vector: Sequence[str] | None,
     k: int,
 ) -> list[Hit]:
-    """The ``k`` best chunks of two rankings of ids (best first); ``None``: there is no such ranking."""
+    """The ``k`` best chunks of two rankings of ids (best first); ``None``: there is no such ranking.
+
+    A single ranking is left in its order, but for the weight of the notes.
+    """
     lexical_rank = {key: rank for rank, key in enumerate(lexical or (), 1)}
     vector_rank = {key: rank for rank, key in enumerate(vector or (), 1)}
     scores: dict[str, float] = {}
-    for ranks in (lexical_rank, vector_rank):
+    for ranks, weight in ((lexical_rank, 1.0), (vector_rank, VECTOR_WEIGHT)):
         for key, rank in ranks.items():
-            scores[key] = scores.get(key, 0.0) + 1.0 / (RRF_K + rank)
+            scores[key] = scores.get(key, 0.0) + weight / (RRF_K + rank)
+    for key in scores:
+        scores[key] *= NOTES_WEIGHT if source(key) == "notes" else 1.0
     last = len(lexical_rank) + 1
     # Ties go to the lexical ranking: an exact identifier beats a likeness.
     order = sorted(scores, key=lambda key: (-scores[key], lexical_rank.get(key, last), key))

@@ -1,4 +1,4 @@
-"""No network in this folder: any connection that is not a Unix socket fails the test."""
+"""No network in this folder: any connection that is not a Unix socket fails the test, unless it asks for loopback."""
 
 from __future__ import annotations
 
@@ -11,13 +11,21 @@ import pytest
 from stitchcuda.rag_index import DocsIndex
 
 
+@pytest.fixture
+def loopback() -> None:
+    """For tests with a server of their own: connections to 127.0.0.1 are let through."""
+
+
 @pytest.fixture(autouse=True)
-def refused_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def refused_network(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    local = "loopback" in request.fixturenames
+
     def guard(name: str) -> None:
         real = getattr(socket.socket, name)
 
         def refuse(self: socket.socket, address: object) -> object:
-            if self.family != socket.AF_UNIX:
+            loopback = isinstance(address, tuple) and address[0] == "127.0.0.1"
+            if self.family != socket.AF_UNIX and not (local and loopback):
                 raise AssertionError(f"network access to {address!r}")
             return real(self, address)
 

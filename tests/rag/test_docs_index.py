@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from stitchcuda.core.errors import RetrievalError
 from stitchcuda.rag_index import DocsIndex, Hit, Source
 from stitchcuda.rag_index import index as index_module
 
-HERE = Path(__file__).parent
 PAGE = "# {name}\n\nTopics: {name}\n\n## Use\n\nThe {name} instruction moves tiles. [ptx: {name}]\n"
 
 
@@ -30,13 +28,6 @@ def write_pages(folder: Path, names: list[str]) -> tuple[Source]:
 
 def pages_of(hits: list[Hit]) -> list[str]:
     return [hit.page for hit in hits]
-
-
-def test_the_question_set_finds_its_pages(notes_index: DocsIndex) -> None:
-    questions = tomllib.loads((HERE / "questions.toml").read_text())["question"]
-    missed = [q["text"] for q in questions if q["page"] not in pages_of(notes_index.query(q["text"], k=5))]
-    assert len(questions) >= 50
-    assert 1 - len(missed) / len(questions) >= 0.9, missed
 
 
 def test_an_exact_identifier_comes_first_and_is_cited(notes_index: DocsIndex) -> None:
@@ -54,9 +45,9 @@ def test_nothing_to_search_for_finds_nothing(notes_index: DocsIndex, text: str) 
 
 
 def test_filters(notes_index: DocsIndex) -> None:
-    hits = notes_index.query("shared memory", where={"page": ["softmax.md", "tensor-cores.md"], "source": "notes"})
+    hits = notes_index.query("shared memory tile", where={"page": ["softmax.md", "wmma.md"], "source": "notes"})
     assert hits
-    assert set(pages_of(hits)) <= {"softmax.md", "tensor-cores.md"}
+    assert set(pages_of(hits)) <= {"softmax.md", "wmma.md"}
     assert notes_index.query("shared memory", where={"source": "elsewhere"}) == []
     with pytest.raises(RetrievalError, match="no such filter: colour"):
         notes_index.query("x", where={"colour": "red"})
