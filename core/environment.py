@@ -30,6 +30,9 @@ class Environment(BaseSettings):
     chroma_url: str | None = None
     """A Chroma server, when one machine is outgrown; an embedded store when unset."""
 
+    sandbox_off: str = ""
+    """Walls around workers that are turned off, separated by commas: ``namespaces,disk,landlock,seccomp``."""
+
     def secrets(self) -> dict[str, bool]:
         """Which keys are present; never their values."""
         return {

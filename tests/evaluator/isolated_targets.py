@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -35,8 +34,12 @@ def surroundings() -> dict[str, object]:
         "environment": dict(os.environ),
         "files": [path.name for path in Path().iterdir()],
         "descriptors": sorted(int(path.name) for path in Path("/proc/self/fd").iterdir())[:-1],
-        "interfaces": sorted(name for _, name in socket.if_nameindex()),
+        "interfaces": sorted(line.split(":")[0].strip() for line in _lines("/proc/self/net/dev") if ":" in line),
     }
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines()
 
 
 def leave_a_child(marker: str) -> None:

@@ -17,13 +17,16 @@ import tempfile
 import threading
 from pathlib import Path
 
-from stitchcuda.core.errors import ToolchainError, WorkerError
+from stitchcuda.core.environment import Environment
+from stitchcuda.core.errors import SettingsError, ToolchainError, WorkerError
 from stitchcuda.tools.sandbox.log import LogReader
+from stitchcuda.tools.sandbox.paths import device_paths, python_path, readable_paths
 from stitchcuda.tools.sandbox.tree import kill_descendants
+from stitchcuda.tools.sandbox.walls import SWITCHES
 from stitchcuda.tools.sandbox.wire import Channel, close_all
 from stitchcuda.tools.sandbox.worker import Limits, Worker, WorkerGone
 
-__all__ = ["Limits", "Worker", "WorkerGone", "spawn_worker", "warm_up"]
+__all__ = ["Limits", "Worker", "WorkerGone", "spawn_worker", "walls_off", "warm_up"]
 
 _START_TIMEOUT_S = 180.0
 _KEPT_VARIABLES = (
@@ -44,7 +47,7 @@ _BOOT = (
     "setup = json.loads(sys.argv[1])\n"
     "sys.path[:] = setup['sys_path']\n"
     "from stitchcuda.tools.sandbox.server import main\n"
-    "main(setup['control_fd'], setup['root'])\n"
+    "main(setup['control_fd'], setup['root'], tuple(setup['off']))\n"
 )
 
 
@@ -55,7 +58,8 @@ class _ForkServer:
         self.owner = os.getpid()
         self.root = Path(tempfile.mkdtemp(prefix="stitchcuda-"))
         ours, theirs = socket.socketpair()
-        setup = {"sys_path": _python_path(), "control_fd": theirs.fileno(), "root": str(self.root)}
+        self.off = walls_off()
+        setup = {"sys_path": python_path(), "control_fd": theirs.fileno(), "root": str(self.root), "off": self.off}
         environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
         environment |= {"HOME": str(self.root), "TMPDIR": str(self.root)}
         environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -107,11 +111,16 @@ _lock = threading.Lock()
 _server: _ForkServer | None = None
 
 
-def _python_path() -> list[str]:
-    """This process's import path, absolute, without the current folder's moving entry."""
-    home = str(Path(sys.modules["stitchcuda"].__path__[0]).parent)
-    entries = [str(Path(entry).resolve()) for entry in sys.path if entry]
-    return [home, *(entry for entry in entries if entry != home)]
+def walls_off() -> tuple[str, ...]:
+    """The walls that ``STITCHCUDA_SANDBOX_OFF`` turns off.
+
+    Raises:
+        SettingsError: it names something else.
+    """
+    names = tuple(name.strip() for name in Environment().sandbox_off.split(",") if name.strip())
+    if unknown := [name for name in names if name not in SWITCHES]:
+        raise SettingsError(f"STITCHCUDA_SANDBOX_OFF names {unknown[0]!r}; it may name {', '.join(SWITCHES)}")
+    return names
 
 
 def _running_server() -> _ForkServer:
@@ -168,16 +177,23 @@ def _spawn(server: _ForkServer, entry: str, limits: Limits, name: str) -> Worker
     ours, theirs = socket.socketpair()
     log_read, log_write = os.pipe()
     status_read, status_write = os.pipe()
-    processes = limits.processes if "user" in (server.namespaces or ()) else None
     request = {
         "entry": entry,
         "folder": str(folder),
-        "sys_path": _python_path(),
+        "sys_path": python_path(),
         "limits": {
             "as_bytes": limits.as_bytes,
             "file_bytes": limits.file_bytes,
-            "processes": processes,
+            "processes": limits.processes,
+            "count_processes": "user" in (server.namespaces or ()),
             "threads": limits.threads,
+            "disk_bytes": limits.disk_bytes,
+        },
+        "walls": {
+            "read": readable_paths(),
+            "open_only": [str(path.resolve()) for path in limits.open_only],
+            "devices": device_paths(),
+            "off": server.off,
         },
     }
     try:

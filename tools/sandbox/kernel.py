@@ -18,6 +18,7 @@ __all__ = [
     "enter_namespaces",
     "hide_other_processes",
     "lower_oom_priority",
+    "mount_private_disk",
 ]
 
 CLONE_NEWNS = 0x00020000
@@ -98,6 +99,19 @@ def hide_other_processes() -> None:
     _check(
         _libc.mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None),
         "mount(proc)",
+    )
+
+
+def mount_private_disk(folder: str, size_bytes: int) -> None:
+    """Put a disk of limited size, in memory, over ``folder``; it vanishes with the mount namespace.
+
+    Raises:
+        OSError: not allowed.
+    """
+    options = f"size={size_bytes},nr_inodes=100000,mode=700".encode()
+    _check(
+        _libc.mount(b"tmpfs", folder.encode(), b"tmpfs", _MS_NOSUID | _MS_NODEV, options),
+        "mount(tmpfs)",
     )
 
 

@@ -17,7 +17,6 @@ import contextlib
 import gc
 import json
 import os
-import resource
 import shutil
 import signal
 import socket
@@ -29,6 +28,7 @@ from typing import Any, NoReturn
 
 from stitchcuda.tools.sandbox import kernel
 from stitchcuda.tools.sandbox.tree import kill_descendants
+from stitchcuda.tools.sandbox.walls import limit_resources, raise_walls
 from stitchcuda.tools.sandbox.wire import Channel, close_all
 
 __all__ = ["main"]
@@ -52,9 +52,10 @@ _PRELOADED_WITHOUT_GPU = (
 """What capturing an op graph imports on first use: two seconds in each worker that does. Only where there is no GPU:
 nobody has checked yet that importing these asks for none."""
 _IDLE_S = 1.0
+_GUARD_S = 0.25
 
 
-def main(control_fd: int, root: str) -> None:
+def main(control_fd: int, root: str, off: tuple[str, ...] = ()) -> None:
     """Serve until the parent closes the control socket or is gone; then end all workers and remove ``root``."""
     parent = os.getppid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ^C belongs to the parent, which ends us in order
@@ -62,7 +63,7 @@ def main(control_fd: int, root: str) -> None:
     kernel.become_subreaper()
     control = Channel(socket.socket(fileno=control_fd))
     _preload()
-    namespaces = _best_namespaces()
+    namespaces = () if "namespaces" in off else _best_namespaces()
     gc.collect()
     gc.freeze()  # forked workers then share the memory of everything imported so far
     control.send({"ready": True, "namespaces": list(namespaces)})
@@ -156,20 +157,45 @@ def _warden(request: dict[str, Any], descriptors: list[int], namespaces: tuple[s
 
 def _watch(request: dict[str, Any], channel: int, log: int, status: int, *, parent: int, mounts: bool) -> NoReturn:
     if mounts:
-        with contextlib.suppress(OSError):
+        try:
             kernel.hide_other_processes()
+        except OSError:
+            mounts = False
+        if "disk" not in request["walls"]["off"]:
+            with contextlib.suppress(OSError):
+                kernel.mount_private_disk(request["folder"], request["limits"]["disk_bytes"])
     worker = os.fork()
     if worker == 0:
         kernel.die_with_parent(parent)
         _worker(request, channel, log)
     close_all([channel, log])
-    ended, code = 0, 0
-    while ended != worker:
-        ended, code = os.waitpid(-1, 0)
-    os.write(status, json.dumps({"code": os.waitstatus_to_exitcode(code)}).encode())
+    limit = request["limits"]["processes"] if mounts else None  # only then does /proc show these processes alone
+    said = {"code": -signal.SIGKILL, "why": "started too many processes"}
+    if (code := _wait_for(worker, limit)) is not None:
+        said = {"code": os.waitstatus_to_exitcode(code)}
+    os.write(status, json.dumps(said).encode())
     if parent != 1:
         kill_descendants(os.getpid())
     os._exit(0)
+
+
+def _wait_for(worker: int, most_processes: int | None) -> int | None:
+    """The worker's wait status; ``None`` when too many processes are alive around it.
+
+    The kernel's own limit comes first, but it does not hold for root.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    while True:
+        ended, code = os.waitpid(-1, os.WNOHANG)
+        if ended == worker:
+            return code
+        if ended:
+            continue
+        if most_processes is not None:
+            alive = sum(entry.name.isdigit() for entry in Path("/proc").iterdir())
+            if alive > most_processes + 1:
+                return None
+        signal.sigtimedwait([signal.SIGCHLD], _GUARD_S)
 
 
 def _worker(request: dict[str, Any], channel: int, log: int) -> NoReturn:
@@ -185,9 +211,11 @@ def _worker(request: dict[str, Any], channel: int, log: int) -> NoReturn:
         os.environ.update(TRITON_CACHE_DIR=f"{folder}/triton", TORCHINDUCTOR_CACHE_DIR=f"{folder}/inductor")
         os.environ.update(XDG_CACHE_HOME=f"{folder}/cache", CUDA_CACHE_PATH=f"{folder}/nv")
         sys.path[:] = [*request["sys_path"], *(p for p in sys.path if p not in request["sys_path"])]
-        _limit(request["limits"])
-        kernel.lower_oom_priority()
-        kernel.drop_privileges()
+        os.environ.update(USER="worker", LOGNAME="worker")  # libraries that ask who they are need no account file
+        os.environ.update(TORCHINDUCTOR_COMPILE_THREADS="1")  # its pool of processes would need sockets
+        limit_resources(request["limits"])
+        _threads(int(request["limits"]["threads"] or 1))
+        raise_walls(folder, request["walls"])
         module, function = request["entry"].split(":")
         getattr(import_module(module), function)(Channel(socket.socket(fileno=_CHANNEL_FD)), Path(folder))
         code = 0
@@ -213,20 +241,7 @@ def _arrange_descriptors(channel: int, log: int) -> None:
     os.closerange(_CHANNEL_FD + 1, os.sysconf("SC_OPEN_MAX"))
 
 
-def _limit(limits: dict[str, Any]) -> None:
-    """Apply ``{"as_bytes", "file_bytes", "processes", "threads"}``; ``None`` leaves a limit as it is."""
+def _threads(count: int) -> None:
     import torch
 
-    for name, what in (
-        ("as_bytes", resource.RLIMIT_AS),
-        ("file_bytes", resource.RLIMIT_FSIZE),
-        ("processes", resource.RLIMIT_NPROC),
-    ):
-        value = limits.get(name)
-        if value is None:
-            continue
-        hard = resource.getrlimit(what)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(what, (value, value))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    torch.set_num_threads(int(limits.get("threads") or 1))
+    torch.set_num_threads(count)

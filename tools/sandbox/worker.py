@@ -54,6 +54,10 @@ class Limits:
     """Processes and threads; counted per user where user namespaces are missing, so not applied there."""
     threads: int = 1
     """Torch's CPU threads."""
+    disk_bytes: int = 4 << 30
+    """All files of the private folder together, where it can be a disk of its own."""
+    open_only: tuple[Path, ...] = ()
+    """Folders outside of the private one whose files may be read, but not listed."""
 
 
 class Worker:
@@ -155,8 +159,10 @@ class Worker:
                 return WorkerGone("closed its channel and went on running", "protocol", self.log)
             how = self._why
         if not how:
-            code = self._exit_code()
-            if code < 0:
+            code, why = self._exit_code()
+            if why:
+                how, message = "signal", f"was killed: it {why}"
+            elif code < 0:
                 how = "signal"
                 message = f"was killed by {_signal_name(-code)}"
                 if code == -signal.SIGKILL:
@@ -169,16 +175,18 @@ class Worker:
             message = "was cancelled"
         return WorkerGone(message, how, self.log)
 
-    def _exit_code(self) -> int:
+    def _exit_code(self) -> tuple[int, str]:
+        """The exit code, and why the guard ended it if it did."""
         poller = select.poll()
         poller.register(self._status_fd, select.POLLIN)
         if not poller.poll(1000):
-            return -signal.SIGKILL
+            return -signal.SIGKILL, ""
         data = os.read(self._status_fd, 256)
         try:
-            return int(json.loads(data)["code"])
+            told = json.loads(data)
+            return int(told["code"]), str(told.get("why", ""))
         except (ValueError, KeyError, TypeError):
-            return -signal.SIGKILL  # the walls fell with the worker: only a kill from outside does that
+            return -signal.SIGKILL, ""  # the walls fell with the worker: only a kill from outside does that
 
 
 def _signal_name(number: int) -> str:
