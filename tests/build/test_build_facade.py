@@ -80,6 +80,18 @@ std::vector<at::Tensor> shapes(at::Tensor x) {
           x.to(torch::kFloat64), x.slice(0, 0, 2), x[0], x.expand({2, x.size(0), x.size(1), x.size(2)}),
           torch::empty_like(x.transpose(0, 2)).zero_(), x.matmul(x.transpose(1, 2)), x.sum()};
 }
+std::vector<at::Tensor> sums(at::Tensor x, at::Tensor y, at::Scalar s) {
+  std::vector<at::Tensor> out = {x + y, x - y, x * y, x / y, x + s, 2 * x, x - 1, x / 3.0, -x, torch::cat({x, y}, 1),
+          torch::softmax(x.to(torch::kFloat), 1), x.to(torch::kFloat).mean(), at::stack({x, y}), x.max(),
+          torch::linear(x.to(torch::kFloat), y.to(torch::kFloat), at::Tensor()), torch::full({2}, 3),
+          at::maximum(x, y)};
+  return out;
+}
+at::Tensor huge(int64_t n) { return torch::empty({n, n}); }
+std::string printed(at::Tensor x) {
+  return c10::str("x of ", x.sizes(), ' ', x.scalar_type(), " on ", x.device(), 1.5f, true, size_t{7},
+                  x.strides().vec()[0], std::string("!"));
+}
 double first(const at::Tensor& x) { return x.flatten()[0].item<double>(); }
 int64_t rank(const at::Tensor& x) { TORCH_CHECK(x.dim() > 0); return x.dim(); }
 void nothing(at::Tensor) {}
@@ -91,6 +103,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("biased", &biased, py::arg("x"), py::arg("bias") = py::none());
   m.def("listed", &listed);
   m.def("shapes", &shapes);
+  m.def("sums", &sums);
+  m.def("huge", &huge);
+  m.def("printed", &printed);
   m.def("first", &first);
   m.def("rank", &rank);
   m.def("nothing", &nothing);
@@ -198,6 +213,32 @@ def test_views_and_conversions_equal_torchs(host: Any) -> None:
     for number, (got, wanted) in enumerate(zip(host.shapes(x), expected, strict=True)):
         assert torch.equal(got, wanted), number
         assert got.stride() == wanted.stride(), number
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64, torch.int32, torch.int64])
+@pytest.mark.parametrize("number", [2, 0.3, True])
+def test_arithmetic_equals_torchs(host: Any, dtype: torch.dtype, number: float) -> None:
+    x = (torch.randn(4, 4) * 50).to(dtype)
+    y = (torch.rand(4, 4) * 20 + 1).to(dtype)
+    if dtype == torch.int64:
+        x[0], y[0] = 2**62 - 1, -(2**62) + 12345678901
+    expected = [
+        x + y, x - y, x * y, x / y, x + number, 2 * x, x - 1, x / 3.0, -x, torch.cat([x, y], 1),
+        torch.softmax(x.float(), 1), x.float().mean(), torch.stack([x, y]), x.max(),
+        torch.nn.functional.linear(x.float(), y.float()), torch.full((2,), 3), torch.maximum(x, y),
+    ]  # fmt: skip
+    for index, (got, wanted) in enumerate(zip(host.sums(x, y, number), expected, strict=True)):
+        assert got.dtype == wanted.dtype, index
+        assert torch.equal(got, wanted), index
+
+
+def test_running_out_of_memory_is_told_as_such(host: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"can't allocate memory: you tried to allocate 70368744177664 bytes"):
+        host.huge(2**22)
+
+
+def test_text_is_written_as_torch_writes_it(host: Any) -> None:
+    assert host.printed(torch.zeros(2, 3)).replace("cuda", "cpu") == "x of [2, 3] Float on cpu1.5173!"
 
 
 def test_scalars_overloads_and_nothing(host: Any) -> None:

@@ -25,6 +25,7 @@ struct Torch {
   PyTypeObject* tensor_type = nullptr;
   PyObject* handles_of = nullptr;  // torch._C._aoti.unsafe_alloc_void_ptrs_from_tensors
   PyObject* tensor_of = nullptr;   // torch._C._aoti.alloc_tensor_by_stealing_from_void_ptr
+  PyObject* out_of_memory = nullptr;
 } torch_;
 
 struct Callable {
@@ -76,9 +77,9 @@ PyObject* unpack(const Value*& at) {
 }
 
 PyObject* raised(int status, char* text) {
-  PyObject* kinds[] = {PyExc_RuntimeError, PyExc_RuntimeError,        PyExc_ValueError,
-                       PyExc_IndexError,   PyExc_TypeError, PyExc_NotImplementedError};
-  PyErr_SetString(kinds[status < 6 ? status : 1], text != nullptr ? text : "unknown error");
+  PyObject* kinds[] = {PyExc_RuntimeError, PyExc_RuntimeError,        PyExc_ValueError,    PyExc_IndexError,
+                       PyExc_TypeError,    PyExc_NotImplementedError, torch_.out_of_memory};
+  PyErr_SetString(kinds[status < 7 ? status : 1], text != nullptr ? text : "unknown error");
   std::free(text);
   return nullptr;
 }
@@ -204,7 +205,8 @@ PyType_Spec type_spec = {"stitchcuda.function", sizeof(Callable), 0, Py_TPFLAGS_
 // A new callable for the function at `address`; None when its signature is only for the fall-back.
 extern "C" __attribute__((visibility("default"))) PyObject* stitch_bridge(size_t address, PyObject* fallback,
                                                                           PyObject* tensor_type, PyObject* handles_of,
-                                                                          PyObject* tensor_of) {
+                                                                          PyObject* tensor_of,
+                                                                          PyObject* out_of_memory) {
   static PyObject* type = nullptr;
   if (type == nullptr) {
     type = PyType_FromSpec(&type_spec);
@@ -212,7 +214,8 @@ extern "C" __attribute__((visibility("default"))) PyObject* stitch_bridge(size_t
     Py_INCREF(tensor_type);
     Py_INCREF(handles_of);
     Py_INCREF(tensor_of);
-    torch_ = {reinterpret_cast<PyTypeObject*>(tensor_type), handles_of, tensor_of};
+    Py_INCREF(out_of_memory);
+    torch_ = {reinterpret_cast<PyTypeObject*>(tensor_type), handles_of, tensor_of, out_of_memory};
   }
   const auto* function = reinterpret_cast<const Function*>(address);
   const char* end = std::strchr(function->signature, '>');

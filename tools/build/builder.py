@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from stitchcuda.core.errors import ToolchainError
 from stitchcuda.core.files import sha256_text
 from stitchcuda.core.process import Completed, run_command
 from stitchcuda.core.records import Diagnostic, ExtensionBuild
@@ -27,6 +28,8 @@ from stitchcuda.tools.build.commands import (
     build_link_command,
     build_nvcc_command,
     build_pch_command,
+    build_runtime_command,
+    build_sanitizer_command,
     build_units,
     check_spec,
     pch_flags,
@@ -39,6 +42,8 @@ from stitchcuda.tools.build.toolchain import Toolchain, find_toolchain, torch_na
 __all__ = ["Builder"]
 
 RECORD = "build.json"
+SANITIZED = "cpu+sanitize"
+"""The emulator with its checks of every memory access; ``tools.emulator``'s documentation says which."""
 ROOMY_CPUS = 4
 
 
@@ -61,6 +66,7 @@ class _Job:
     target: str
     link: bool
     ends: float
+    sanitize: bool = False
 
     def left_s(self) -> float:
         return max(0.1, self.ends - time.monotonic())
@@ -85,7 +91,7 @@ class Builder:
         self.cancel = cancel
 
     def build(self, spec: ExtensionSpec, target: str) -> ExtensionBuild:
-        """Build ``spec`` for ``target`` (``cpu`` or ``sm_NN``) into a shared object.
+        """Build ``spec`` for ``target`` (``cpu``, ``cpu+sanitize`` or ``sm_NN``) into a shared object.
 
         Raises:
             ToolchainError: the machine lacks a compiler or torch; never for a bad candidate.
@@ -102,12 +108,14 @@ class Builder:
 
     def _build(self, spec: ExtensionSpec, target: str, *, link: bool) -> ExtensionBuild:
         started = time.monotonic()
+        wanted, sanitize = target, target == SANITIZED
+        target = "cpu" if sanitize else target
         toolchain = find_toolchain(target)
         checked = check_spec(spec)
         if checked.problems:
             return _failed(spec, target, [Diagnostic(severity="error", message=text) for text in checked.problems])
-        digest = sha256_text(spec.digest(target, toolchain.identity()) + ("" if link else ":compile-only"))
-        job = _Job(spec, checked, toolchain, target, link, started + self.timeout_s)
+        digest = sha256_text(spec.digest(wanted, toolchain.identity()) + ("" if link else ":compile-only"))
+        job = _Job(spec, checked, toolchain, target, link, started + self.timeout_s, sanitize)
         outcome: ExtensionBuild | None = None
 
         def make(folder: Path) -> bool:
@@ -179,6 +187,7 @@ class Builder:
                     output,
                     target=job.target,
                     facade=facade,
+                    parts=unit.parts(),
                     object_wanted=job.link,
                 )
             else:
@@ -197,8 +206,15 @@ class Builder:
             if unit in results and not results[unit].ok:
                 return _failed_attempt(results[unit], outputs, job)
         if job.link:
-            if facade and job.spec.python_module and (bridge := self._bridge(job)) is not None:
-                objects.append(bridge)
+            if facade:
+                objects.extend(self._runtime(job))
+                if job.spec.python_module and (bridge := self._bridge(job)) is not None:
+                    objects.append(bridge)
+            if job.sanitize:
+                sanitizer = self._sanitizer(job)
+                if isinstance(sanitizer, Completed):
+                    return _failed_attempt(sanitizer, outputs, job)
+                objects.append(sanitizer)
             command = build_link_command(
                 job.checked, job.toolchain, objects, folder / f"{job.spec.name}.so", target=job.target, facade=facade
             )
@@ -209,7 +225,7 @@ class Builder:
         return _Attempt(True, text, parse_diagnostics(text, job.files()))
 
     def _host_command(self, job: _Job, unit: Unit, source: Path, output: Path, *, facade: bool) -> list[str]:
-        emulator = _emulator() if job.target == "cpu" else None
+        emulator = _emulator(sanitize=job.sanitize) if job.target == "cpu" else None
         pch: Path | None = None
         if emulator is not None:
             pch = self._precompiled(job, emulator, facade=facade, is_cuda_source=unit.is_cuda)
@@ -222,6 +238,7 @@ class Builder:
             target=job.target,
             facade=facade,
             is_cuda_source=unit.is_cuda,
+            parts=unit.parts(),
             emulator=emulator,
             pch=pch,
             object_wanted=job.link,
@@ -250,6 +267,29 @@ class Builder:
             return None
         return folder / "headers.h" if folder is not None else None
 
+    def _runtime(self, job: _Job) -> list[Path]:
+        """The facade's own code, compiled once.
+
+        Raises:
+            ToolchainError: the compiler refuses it, for which no candidate is to blame.
+        """
+        emulated = job.target == "cpu"
+        digest = f"runtime-{emulated:d}-" + sha256_text(repr(sorted(job.toolchain.identity().items())))
+
+        def make(folder: Path) -> bool:
+            for command in build_runtime_command(job.toolchain, folder, emulated=emulated):
+                completed = self._run(command, job, folder)
+                if completed.timed_out or completed.cancelled or completed.returncode < 0:
+                    return False
+                if not completed.ok:
+                    raise ToolchainError(f"{job.toolchain.cxx} cannot build for torch: {completed.output[:500]}")
+            return True
+
+        folder, _ = self.store.get_or_make(digest, make, timeout_s=job.left_s(), cancel=self.cancel)
+        if folder is None:
+            raise Busy(digest)
+        return sorted(folder.glob("*.o"))
+
     def _bridge(self, job: _Job) -> Path | None:
         """The fast caller's object file, compiled once; ``None`` without Python's headers (calls then take ctypes)."""
         digest = "bridge-" + sha256_text(repr(sorted(job.toolchain.identity().items())))
@@ -262,6 +302,21 @@ class Builder:
         except Busy:
             return None
         return folder / "bridge.o" if folder is not None else None
+
+    def _sanitizer(self, job: _Job) -> Path | Completed:
+        """The checks' object file, compiled once; what the compiler said when it could not be."""
+        digest = "sanitizer-" + sha256_text(repr(sorted(job.toolchain.identity().items())))
+        failed: list[Completed] = []
+
+        def make(folder: Path) -> bool:
+            command = build_sanitizer_command(job.toolchain, _emulator(), folder / "sanitizer.o")
+            completed = self._run(command, job, folder)
+            if not completed.ok:
+                failed.append(completed)
+            return completed.ok
+
+        folder, _ = self.store.get_or_make(digest, make, timeout_s=job.left_s(), cancel=self.cancel)
+        return failed[0] if folder is None else folder / "sanitizer.o"
 
     def _run(self, command: Sequence[str], job: _Job, folder: Path) -> Completed:
         with self.store.slot(compiler_places(), timeout_s=job.left_s(), cancel=self.cancel):
@@ -301,10 +356,11 @@ def _rewritten_units(spec: ExtensionSpec) -> tuple[Unit, ...] | Diagnostic:
     return build_units(spec, texts[:device], texts[device:], prelude())
 
 
-def _emulator() -> Emulator:
+def _emulator(*, sanitize: bool = False) -> Emulator:
     from stitchcuda.tools.emulator import compile_flags, include_dir
 
-    return Emulator(include_dir(), tuple(flag for flag in compile_flags() if not flag.startswith("-Wl,")))
+    flags = compile_flags(sanitize=sanitize)
+    return Emulator(include_dir(), tuple(flag for flag in flags if not flag.startswith("-Wl,")))
 
 
 def _failed_attempt(completed: Completed, outputs: Sequence[str], job: _Job) -> _Attempt:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stitchcuda.tools.build.flags import HOST, LINK, NVCC, check_flags, cpu_flags_of_nvcc, language_standard
+from stitchcuda.tools.build.parts import needed_parts
 from stitchcuda.tools.build.spec import ExtensionSpec
 from stitchcuda.tools.build.toolchain import FACADE_CUDA_DIR, FACADE_DIR, STUB_DIR, Toolchain
 
@@ -21,12 +22,15 @@ __all__ = [
     "build_link_command",
     "build_nvcc_command",
     "build_pch_command",
+    "build_runtime_command",
+    "build_sanitizer_command",
     "build_units",
     "check_spec",
     "pch_flags",
 ]
 
 BRIDGE = Path(__file__).parent / "bridge.cpp"
+RUNTIME = Path(__file__).parent / "runtime"
 EMULATOR_DEFINE = "-DSTITCHCUDA_EMULATOR=1"
 
 
@@ -59,6 +63,10 @@ class Unit:
     file: str
     text: str
     is_cuda: bool
+
+    def parts(self) -> list[str]:
+        """The facade's parts, as defines."""
+        return ["-DSTITCH_LEAN", *(f"-DSTITCH_PART_{name}=1" for name in needed_parts([self.text]))]
 
 
 def check_spec(spec: ExtensionSpec) -> CheckedSpec:
@@ -127,6 +135,10 @@ def _defines(spec_name: str) -> list[str]:
     return [f"-DTORCH_EXTENSION_NAME={spec_name}", "-DTORCH_API_INCLUDE_EXTENSION_H"]
 
 
+def _facade_includes(toolchain: Toolchain) -> list[str]:
+    return [f"-DSTITCH_TORCH_MINOR={toolchain.torch_minor}", "-isystem", str(FACADE_DIR)]
+
+
 # Dropped on the emulator, which says nothing about speed: so that all candidates share one precompiled header.
 _TUNING = re.compile(
     r"-O.*|-g\d?|-march=.*|-mtune=.*|-m(avx|fma|f16c|sse).*|-funroll-loops|-pipe|-fomit-frame-pointer|-fPIC"
@@ -154,6 +166,7 @@ def build_cxx_command(
     target: str,
     facade: bool,
     is_cuda_source: bool,
+    parts: Sequence[str] = (),
     emulator: Emulator | None = None,
     pch: Path | None = None,
     object_wanted: bool = True,
@@ -171,10 +184,10 @@ def build_cxx_command(
             command += ["-Winvalid-pch", "-include", str(pch)]
         command += ["-I", str(emulator.include_dir)]
     if facade:
-        command += ["-isystem", str(FACADE_DIR)]
+        command += _facade_includes(toolchain)
     if target != "cpu":
         if facade:
-            command += ["-isystem", str(FACADE_CUDA_DIR)]
+            command += [*parts, "-isystem", str(FACADE_CUDA_DIR)]
         command += _cuda_host_includes(toolchain)
     if not facade:
         command += _torch_includes(toolchain)
@@ -188,7 +201,7 @@ def build_pch_command(
 ) -> list[str]:
     """g++ for the precompiled form of the facade's or of torch's own headers, on the emulator's target."""
     includes = ["-I", str(emulator.include_dir)]
-    includes += ["-isystem", str(FACADE_DIR)] if facade else _torch_includes(toolchain)
+    includes += _facade_includes(toolchain) if facade else _torch_includes(toolchain)
     return [toolchain.cxx, *flags, *includes, "-x", "c++-header", str(header), "-o", str(output)]
 
 
@@ -214,6 +227,7 @@ def build_nvcc_command(
     *,
     target: str,
     facade: bool,
+    parts: Sequence[str] = (),
     object_wanted: bool = True,
 ) -> list[str]:
     """nvcc for a ``.cu``, with ptxas' figures.
@@ -221,7 +235,8 @@ def build_nvcc_command(
     Without an object only the device half is compiled: its front end reads the host code too and reports the same
     errors, at a third of the cost (measured: 1.4 instead of 4.7 s of CPU time).
     """
-    device = [flag for flag in checked.device if not re.match(r"-{1,2}std=", flag)]
+    # nvcc's -O is about host code alone, which here is launches: more than -O1 costs time and brings none.
+    device = [flag for flag in checked.device if not re.match(r"-{1,2}std=|-O\d|--optimize", flag)]
     standard = max(language_standard(checked.device) or toolchain.standard, toolchain.standard)
     number = target.removeprefix("sm_")
     if checked.own_architecture and number in ("90", "100", "120"):
@@ -231,6 +246,7 @@ def build_nvcc_command(
         f"-gencode=arch=compute_{number},code=sm_{number}",
         f"-std={standard}",
         *_defines(name),
+        "-O1",
         "-Xptxas",
         "-v",
         "-Xcompiler",
@@ -246,7 +262,7 @@ def build_nvcc_command(
         *device,
     ]
     if facade:
-        command += ["-isystem", str(FACADE_DIR), "-isystem", str(FACADE_CUDA_DIR)]
+        command += [*parts, *_facade_includes(toolchain), "-isystem", str(FACADE_CUDA_DIR)]
     else:
         command += _torch_includes(toolchain)
     if not toolchain.torch_has_cuda:
@@ -278,6 +294,25 @@ def build_bridge_command(toolchain: Toolchain, output: Path) -> list[str]:
     python = sysconfig.get_path("include")
     flags = ["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique"]
     return [toolchain.cxx, *flags, "-I", str(FACADE_DIR), "-I", python, "-c", str(BRIDGE), "-o", str(output)]
+
+
+def build_sanitizer_command(toolchain: Toolchain, emulator: Emulator, output: Path) -> list[str]:
+    """g++ for the checks that are linked into each extension of a sanitized build; against c10's own headers."""
+    from stitchcuda.tools.emulator import sanitizer_source
+
+    command = [toolchain.cxx, f"-std={toolchain.standard}", *emulator.flags, "-I", str(emulator.include_dir)]
+    return [*command, *_torch_includes(toolchain), "-c", str(sanitizer_source()), "-o", str(output)]
+
+
+def build_runtime_command(toolchain: Toolchain, output_dir: Path, *, emulated: bool) -> list[list[str]]:
+    """g++ for the facade's own code, one command per object file; linked into every extension against the facade."""
+    flags = [f"-std={toolchain.standard}", "-O2", "-fPIC", "-fno-gnu-unique", "-DSTITCH_LEAN", "-DSTITCH_PART_STRING=1"]
+    if emulated:
+        flags.append(EMULATOR_DEFINE)
+    return [
+        [toolchain.cxx, *flags, *_facade_includes(toolchain), "-c", str(file), "-o", str(output_dir / f"{file.stem}.o")]
+        for file in sorted(RUNTIME.glob("*.cpp"))
+    ]
 
 
 def _torch_includes(toolchain: Toolchain) -> list[str]:

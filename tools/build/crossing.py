@@ -60,6 +60,8 @@ def pack(slot: Value, code: str, value: Any, alive: list[Any]) -> None:
     if value is None:
         slot.code = ord("N")
         return
+    if code == "S":
+        code = "b" if isinstance(value, bool) else "i" if isinstance(value, int) else "d"
     slot.code = ord(code)
     if code in "ibhIB":
         slot.payload = int(value)

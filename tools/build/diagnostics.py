@@ -180,7 +180,7 @@ _CURABLE = tuple(
         r"[‘'\"](?:AT|TORCH|C10|PYBIND11)_\w+[’'\"]",
         r"is not a member of [‘'\"]std[’'\"]",
         r"namespace \"std\" has no member",
-        r"stitch: no light binding",
+        r"stitch: no light (?:binding|printing)",
         rf"could not convert .*{_TORCH_SCOPE}|cannot convert [‘'\"].*{_TORCH_SCOPE}|conversion from .*{_TORCH_SCOPE}",
     )
 )

@@ -8,6 +8,14 @@ from dataclasses import dataclass, field
 
 __all__ = ["HOST", "LINK", "NVCC", "CheckedFlags", "check_flags", "cpu_flags_of_nvcc", "language_standard"]
 
+# ptxas and cudafe++ can be told to read and write files; only what tunes code or quiets messages passes.
+_PTXAS_ONE = (
+    r"-O[0-4]|--?opt-level=?[0-4]|-v|--?verbose|-dlcm=\w+|-dscm=\w+|--?def-(load|store)-cache=\w+|--?fmad=?(true|false)"
+    r"|--?allow-expensive-optimizations=?(true|false)?|--?warn-(on-)?(spills|lmem-usage|double-usage|local-memory-usage)"
+    r"|--?maxrregcount=?\d+|-w|--?disable-warnings|--?preserve-relocs|--?suppress-\w+-warning|--?register-usage-level=?\d+"
+)
+_PTXAS = rf"\"?(?:{_PTXAS_ONE})(?:,(?:{_PTXAS_ONE}))*\"?"
+_CUDAFE = r"\"?--(diag_(suppress|warning|error)=[\w,]+|display_error_number)\"?"
 # -march/-mtune change host code only; -I is ignored because headers come from the toolkit and torch alone.
 HOST = (
     r"-O[0-3sg]|-Ofast|-O",
@@ -33,7 +41,7 @@ NVCC = (
     r"-?-maxrregcount(=\d+)?",
     r"-?-default-stream(=(legacy|null|per-thread))?",
     r"-?-restrict|-w|-?-disable-warnings|-?-Wno-deprecated-gpu-targets|-?-diag-suppress(=[\d,]+)?",
-    r"-?-ptxas-options=.*|-Xptxas(=.*)?|-Xcudafe(=.*)?|-Xcompiler(=.*)?|--compiler-options(=.*)?",
+    rf"(-?-ptxas-options|-Xptxas)(=({_PTXAS}))?|-Xcudafe(=({_CUDAFE}))?|(-Xcompiler|--compiler-options)(=.*)?",
     r"-?-threads(=\d+)?|-t=?\d*|-?-split-compile(=\d+)?",
     r"-?-resource-usage|-res-usage|-keep|--keep",
     r"-rdc=(true|false)|--relocatable-device-code=(true|false)",
@@ -44,9 +52,9 @@ LINK = (
     r"-O[0-3]|-fopenmp|-pthread|-Wl,--no-as-needed|-Wl,--as-needed",
 )
 _WITH_VALUE = {
-    "-Xptxas": r"-?-?[\w=,. +-]+",
-    "--ptxas-options": r"-?-?[\w=,. +-]+",
-    "-Xcudafe": r"[\w=,. \"+-]+",
+    "-Xptxas": _PTXAS,
+    "--ptxas-options": _PTXAS,
+    "-Xcudafe": _CUDAFE,
     "-Xcompiler": "",
     "--compiler-options": "",
     "-maxrregcount": r"\d+",

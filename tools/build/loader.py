@@ -34,7 +34,9 @@ from stitchcuda.tools.build.spec import ExtensionSpec
 
 __all__ = ["load_extension"]
 
-_RAISES = {2: ValueError, 3: IndexError, 4: TypeError, 5: NotImplementedError}
+_RAISES: dict[int, type[Exception]] = {
+    2: ValueError, 3: IndexError, 4: TypeError, 5: NotImplementedError, 6: torch.OutOfMemoryError,
+}  # fmt: skip
 
 
 def load_extension(build: dict[str, Any], spec: ExtensionSpec) -> Any:
@@ -90,7 +92,7 @@ def _fast(name: str, bounds: Sequence[_Bound], slow: Callable[..., Any], library
         return slow
     make = library.stitch_bridge
     make.restype = ctypes.py_object
-    make.argtypes = (ctypes.c_size_t, *[ctypes.py_object] * 4)
+    make.argtypes = (ctypes.c_size_t, *[ctypes.py_object] * 5)
     aoti = torch._C._aoti
     native: Any = make(
         bounds[0].address,
@@ -98,6 +100,7 @@ def _fast(name: str, bounds: Sequence[_Bound], slow: Callable[..., Any], library
         torch.Tensor,
         aoti.unsafe_alloc_void_ptrs_from_tensors,
         aoti.alloc_tensor_by_stealing_from_void_ptr,
+        torch.OutOfMemoryError,
     )
     if native is None:
         return slow

@@ -16,6 +16,7 @@ __all__ = ["NAMES", "Mismatch", "checked"]
 NAMES = {
     "T": "Tensor", "O": "Tensor | None", "L": "list[Tensor]", "i": "int", "d": "float", "b": "bool", "s": "str",
     "I": "int | None", "D": "float | None", "B": "bool | None", "v": "list[int]", "w": "list[float]", "h": "dtype",
+    "S": "Number",
 }  # fmt: skip
 _DTYPES = {
     torch.uint8: 0, torch.int8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4, torch.float16: 5,
@@ -93,6 +94,15 @@ def _dtype(value: Any) -> int:
     return _DTYPES[value]
 
 
+def _number(value: Any) -> bool | int | float:
+    """A plain number; a tensor of one element counts as its number, as it does for torch."""
+    if isinstance(value, torch.Tensor) and value.numel() == 1:
+        value = value.item()
+    if isinstance(value, (bool, float)):
+        return value
+    return _integer(value)
+
+
 def _many(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def inner(value: Any) -> Any:
         if isinstance(value, (str, bytes, torch.Tensor)) or not hasattr(value, "__iter__"):
@@ -123,4 +133,5 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "B": _maybe(_boolean),
     "v": _many(_integer),
     "w": _many(_real),
+    "S": _number,
 }

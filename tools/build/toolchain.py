@@ -47,6 +47,12 @@ class Toolchain:
         return (include, include / "torch" / "csrc" / "api" / "include", Path(sysconfig.get_path("include")))
 
     @property
+    def torch_minor(self) -> int:
+        """``13`` for torch 2.13; what decides which functions its C interface has."""
+        major, minor = (int(part) for part in self.torch_version.split(".")[:2])
+        return minor if major == 2 else minor + 1000 * (major - 2)
+
+    @property
     def torch_lib(self) -> Path:
         return self.torch_dir / "lib"
 

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <initializer_list>
-#include <ostream>
 #include <vector>
 
 #include "check.h"
@@ -75,13 +74,19 @@ template <class T>
 bool operator==(const std::vector<T>& a, ArrayRef<T> b) {
   return ArrayRef<T>(a).equals(b);
 }
+#ifdef STITCH_PART_STD
 template <class T>
 std::ostream& operator<<(std::ostream& out, ArrayRef<T> values) {
   out << '[';
   for (size_t i = 0; i < values.size(); ++i) out << (i ? ", " : "") << values[i];
   return out << ']';
 }
+#endif
 using IntArrayRef = ArrayRef<int64_t>;
+inline stitch_detail::Piece::Piece(const ArrayRef<int64_t>& value)
+    : kind(Kind::sizes), count(static_cast<int64_t>(value.size())), pointer(value.data()) {}
+inline stitch_detail::Piece::Piece(const ArrayRef<double>& value)
+    : kind(Kind::reals), count(static_cast<int64_t>(value.size())), pointer(value.data()) {}
 }  // namespace c10
 
 #pragma GCC diagnostic pop

@@ -3,11 +3,11 @@
 // The Python side (loader.py) reads `stitch_functions`, checks arguments against the signature and calls through
 // plain C. Codes of a signature, arguments then '>' then the result:
 //   T tensor   O tensor or None   L list of tensors   i d b s  int, float, bool, str
-//   I D B  the same or None   v w  list of int, of float   h dtype   n nothing   (..) tuple
+//   I D B  the same or None   v w  list of int, of float   h dtype   S number   n nothing   (..) tuple
 #pragma once
 
 #include <cstdlib>
-#include <memory>
+#include <cstring>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -29,6 +29,8 @@ inline char* keep(const std::string& text) {
   std::memcpy(copy, text.c_str(), text.size() + 1);
   return copy;
 }
+// The status and the text of the exception that is being handled.
+int caught(char** error);
 
 template <class T>
 struct always_false : std::false_type {};
@@ -127,6 +129,14 @@ struct Argument<std::vector<T>, std::enable_if_t<std::is_arithmetic_v<T> && !std
 template <>
 struct Argument<c10::IntArrayRef> : Argument<std::vector<int64_t>> {
   using Argument<std::vector<int64_t>>::Argument;
+};
+template <>
+struct Argument<c10::Scalar> {
+  static constexpr char code[] = "S";
+  c10::Scalar value;
+  explicit Argument(Value& from)
+      : value(from.code == 'd' ? c10::Scalar(from.real)
+                               : from.code == 'b' ? c10::Scalar(from.integer != 0) : c10::Scalar(from.integer)) {}
 };
 template <class T>
 struct Argument<std::optional<T>, std::enable_if_t<std::is_arithmetic_v<T>>> {
@@ -254,24 +264,8 @@ struct Call {
       *results = static_cast<Value*>(std::malloc(out.size() * sizeof(Value)));
       std::memcpy(*results, out.data(), out.size() * sizeof(Value));
       return 0;
-    } catch (const c10::ValueError& e) {
-      *error = keep(e.what());
-      return 2;
-    } catch (const c10::IndexError& e) {
-      *error = keep(e.what());
-      return 3;
-    } catch (const c10::TypeError& e) {
-      *error = keep(e.what());
-      return 4;
-    } catch (const c10::NotImplementedError& e) {
-      *error = keep(e.what());
-      return 5;
-    } catch (const std::exception& e) {
-      *error = keep(e.what());
-      return 1;
     } catch (...) {
-      *error = keep("an exception that is not a std::exception");
-      return 1;
+      return caught(error);
     }
   }
 };
@@ -293,10 +287,9 @@ std::string default_text(const T& value) {
   if constexpr (std::is_same_v<T, bool>) return value ? "True" : "False";
   else if constexpr (std::is_same_v<T, std::nullopt_t> || std::is_same_v<T, std::nullptr_t>) return "None";
   else if constexpr (std::is_floating_point_v<T>) {
-    std::ostringstream out;
-    out.precision(17);
-    out << value;
-    return "float('" + out.str() + "')";
+    char digits[40];
+    std::snprintf(digits, sizeof(digits), "%.17g", static_cast<double>(value));
+    return std::string("float('") + digits + "')";
   } else if constexpr (std::is_arithmetic_v<T>) return std::to_string(value);
   else if constexpr (std::is_convertible_v<T, std::string>) return "'" + std::string(value) + "'";
   else if constexpr (std::is_same_v<T, std::optional<at::Tensor>>) return "None";

@@ -2,18 +2,32 @@
 #pragma once
 
 #include <cassert>
-#include <sstream>
+#include <exception>
+
+#include "message.h"
+#include "shim.h"
+
+#ifdef STITCH_PART_STRING
 #include <stdexcept>
 #include <string>
-
-#include "shim.h"
+#endif
 
 namespace c10 {
 
-class Error : public std::runtime_error {
+class Error : public std::exception {
  public:
-  explicit Error(const std::string& message) : std::runtime_error(message) {}
-  const char* what_without_backtrace() const noexcept { return what(); }
+  explicit Error(const char* text);
+  template <class Text, class = decltype(static_cast<const char*>(std::declval<const Text&>().c_str()))>
+  explicit Error(const Text& text) : Error(text.c_str()) {}
+  Error(const Error& other);
+  Error& operator=(const Error& other) = delete;
+  ~Error() override;
+  const char* what() const noexcept override { return text_; }
+  const char* what_without_backtrace() const noexcept { return text_; }
+  const char* msg() const noexcept { return text_; }
+
+ private:
+  char* text_;
 };
 class ValueError : public Error {
   using Error::Error;
@@ -27,43 +41,45 @@ class TypeError : public Error {
 class NotImplementedError : public Error {
   using Error::Error;
 };
+class OutOfMemoryError : public Error {
+  using Error::Error;
+};
 
 namespace stitch_detail {
+enum class Raised { Error, ValueError, IndexError, TypeError, NotImplementedError, OutOfMemoryError };
+// Throws the joined pieces, or `otherwise` when there are none.
+[[noreturn]] void raise(Raised kind, const char* otherwise, const Piece* pieces, size_t count);
 template <class... Args>
-std::string text(const Args&... args) {
-  std::ostringstream stream;
-  (void)(stream << ... << args);
-  return stream.str();
-}
-template <class E, class... Args>
-[[noreturn]] __attribute__((noinline, cold)) void fail(const char* fallback, const Args&... args) {
+[[noreturn]] __attribute__((noinline, cold)) void fail(Raised kind, const char* otherwise, const Args&... args) {
   if constexpr (sizeof...(Args) == 0) {
-    throw E(fallback);
+    raise(kind, otherwise, nullptr, 0);
   } else {
-    throw E(text(args...));
+    const Piece pieces[] = {Piece(args)...};
+    raise(kind, otherwise, pieces, sizeof...(Args));
   }
-}
-// A call of the C interface that reports failure; newer versions of torch also keep the reason.
-inline void require(int32_t status, const char* what) {
-  if (status == 0) return;
-  const char* reason =
-      torch_exception_get_what_without_backtrace != nullptr ? torch_exception_get_what_without_backtrace() : nullptr;
-  throw Error(reason != nullptr && *reason != '\0' ? std::string(reason) : std::string("torch failed in ") + what);
 }
 }  // namespace stitch_detail
 
+#ifdef STITCH_PART_STRING
 template <class... Args>
-inline std::string str(const Args&... args) {
-  return stitch_detail::text(args...);
+std::string str(const Args&... args) {
+  if constexpr (sizeof...(Args) == 0) {
+    return std::string();
+  } else {
+    const stitch_detail::Piece pieces[] = {stitch_detail::Piece(args)...};
+    char* text = stitch_detail::joined(pieces, sizeof...(Args));
+    std::string result(text);
+    __builtin_free(text);
+    return result;
+  }
 }
+#endif
 }  // namespace c10
-
-#define STITCH_REQUIRE(call) ::c10::stitch_detail::require((call), #call)
 
 #define STITCH_CHECK_AS(kind, cond, ...)                                                                   \
   do {                                                                                                     \
     if (__builtin_expect(!static_cast<bool>(cond), 0))                                                      \
-      ::c10::stitch_detail::fail<::c10::kind>(                                                              \
+      ::c10::stitch_detail::fail(::c10::stitch_detail::Raised::kind,                                        \
           "Expected " #cond " to be true, but got false.  (Could this error message be improved?  If so, " \
           "please report an enhancement request to PyTorch.)",                                             \
           ##__VA_ARGS__);                                                                                  \
@@ -80,7 +96,7 @@ inline std::string str(const Args&... args) {
 #define STD_TORCH_CHECK(cond, ...) STITCH_CHECK_AS(Error, cond, ##__VA_ARGS__)
 #define AT_ASSERT(cond) STITCH_CHECK_AS(Error, cond)
 #define AT_ASSERTM(cond, ...) STITCH_CHECK_AS(Error, cond, ##__VA_ARGS__)
-#define AT_ERROR(...) ::c10::stitch_detail::fail<::c10::Error>("error", ##__VA_ARGS__)
+#define AT_ERROR(...) ::c10::stitch_detail::fail(::c10::stitch_detail::Raised::Error, "error", ##__VA_ARGS__)
 #define TORCH_WARN(...) static_cast<void>(0)
 #define TORCH_WARN_ONCE(...) static_cast<void>(0)
 #define C10_UNLIKELY(expr) (__builtin_expect(static_cast<bool>(expr), 0))

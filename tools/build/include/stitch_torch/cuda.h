@@ -23,7 +23,10 @@ class CUDAStream {
 };
 
 inline void check(cudaError_t status) {
-  if (status != cudaSuccess) throw Error(std::string("CUDA error: ") + cudaGetErrorString(status));
+  if (status == cudaSuccess) return;
+  using stitch_detail::Raised;
+  stitch_detail::fail(status == cudaErrorMemoryAllocation ? Raised::OutOfMemoryError : Raised::Error, "", "CUDA error: ",
+                      cudaGetErrorString(status));
 }
 inline void CUDAStream::synchronize() const { check(cudaStreamSynchronize(stream_)); }
 inline DeviceIndex current_device() {
@@ -39,7 +42,7 @@ inline CUDAStream getCurrentCUDAStream(DeviceIndex device = -1) {
   if (device < 0) device = current_device();
   void* stream = nullptr;
   if (aoti_torch_get_current_cuda_stream != nullptr)
-    STITCH_REQUIRE(aoti_torch_get_current_cuda_stream(device, &stream));
+    TORCH_CHECK(aoti_torch_get_current_cuda_stream(device, &stream) == 0, "torch has no current CUDA stream");
   return CUDAStream(static_cast<cudaStream_t>(stream), device);
 }
 

@@ -15,8 +15,8 @@
     switch (stitch_type) {                                                                               \
       __VA_ARGS__                                                                                        \
       default:                                                                                           \
-        ::c10::stitch_detail::fail<::c10::NotImplementedError>("", '"', NAME, "\" not implemented for '", \
-                                                               stitch_type, "'");                        \
+        ::c10::stitch_detail::fail(::c10::stitch_detail::Raised::NotImplementedError, "", '"', NAME,       \
+                                   "\" not implemented for '", stitch_type, "'");                        \
     }                                                                                                    \
   }()
 #define AT_DISPATCH_CASE_FLOATING_TYPES(...)              \

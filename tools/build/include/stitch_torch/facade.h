@@ -1,26 +1,50 @@
-// Everything that the light facade offers, under the names that candidates use.
+// What the light facade offers, under the names that candidates use; parts.h says which parts.
 #pragma once
 
-#include <algorithm>
+#include <array>
 #include <cmath>
-#include <functional>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <limits>
-#include <map>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <unordered_map>
+#include <optional>
 #include <vector>
 
-#include "binding.h"
+#include "parts.h"
+
+#ifdef STITCH_PART_STD
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#endif
+
 #include "dispatch.h"
-#include "library.h"
 #include "ops.h"
+
+#ifdef STITCH_PART_BINDING
+#include "binding.h"
+#endif
 
 namespace c10 {
 template <class T>
 using List = std::vector<T>;
+#ifdef STITCH_PART_STD
 using string_view = std::string_view;
+#endif
 }  // namespace c10
 
 namespace at {

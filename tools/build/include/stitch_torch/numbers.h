@@ -1,15 +1,20 @@
 // c10::Half and c10::BFloat16: 16-bit storage, arithmetic in float, as torch has it.
 #pragma once
 
+#include "check.h"
+
+namespace c10 {
+struct Half;
+struct BFloat16;
+}  // namespace c10
+
+#ifdef STITCH_PART_HALF
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <ostream>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-
-#include "check.h"
 
 namespace c10 {
 
@@ -74,14 +79,15 @@ struct alignas(2) BFloat16 {
   STITCH_NUMBER_OPERATOR(T, -)                                                  \
   STITCH_NUMBER_OPERATOR(T, *)                                                  \
   STITCH_NUMBER_OPERATOR(T, /)                                                  \
-  inline C10_HOST_DEVICE T operator-(const T& a) { return -static_cast<float>(a); } \
-  inline std::ostream& operator<<(std::ostream& out, const T& value) {          \
-    return out << static_cast<float>(value);                                    \
-  }
+  inline C10_HOST_DEVICE T operator-(const T& a) { return -static_cast<float>(a); }
 STITCH_NUMBER(Half)
 STITCH_NUMBER(BFloat16)
 #undef STITCH_NUMBER
 #undef STITCH_NUMBER_OPERATOR
+#ifdef STITCH_PART_STD
+inline std::ostream& operator<<(std::ostream& out, const Half& value) { return out << static_cast<float>(value); }
+inline std::ostream& operator<<(std::ostream& out, const BFloat16& value) { return out << static_cast<float>(value); }
+#endif
 
 }  // namespace c10
 
@@ -104,3 +110,4 @@ STITCH_LIMITS(c10::Half, 11, 0xFBFF, 0x7BFF, 0x0400, 0x1400, 0x7C00, 0x7E00)
 STITCH_LIMITS(c10::BFloat16, 8, 0xFF7F, 0x7F7F, 0x0080, 0x3C00, 0x7F80, 0x7FC0)
 }  // namespace std
 #undef STITCH_LIMITS
+#endif  // STITCH_PART_HALF

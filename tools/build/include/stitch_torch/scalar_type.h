@@ -2,8 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <ostream>
-#include <string>
 
 #include "check.h"
 #include "numbers.h"
@@ -40,50 +38,11 @@ enum class ScalarType : int8_t {
   UInt64 = 29,
 };
 
-inline const char* toString(ScalarType type) {
-  switch (type) {
-    case ScalarType::Byte: return "Byte";
-    case ScalarType::Char: return "Char";
-    case ScalarType::Short: return "Short";
-    case ScalarType::Int: return "Int";
-    case ScalarType::Long: return "Long";
-    case ScalarType::Half: return "Half";
-    case ScalarType::Float: return "Float";
-    case ScalarType::Double: return "Double";
-    case ScalarType::ComplexHalf: return "ComplexHalf";
-    case ScalarType::ComplexFloat: return "ComplexFloat";
-    case ScalarType::ComplexDouble: return "ComplexDouble";
-    case ScalarType::Bool: return "Bool";
-    case ScalarType::BFloat16: return "BFloat16";
-    case ScalarType::Float8_e5m2: return "Float8_e5m2";
-    case ScalarType::Float8_e4m3fn: return "Float8_e4m3fn";
-    case ScalarType::UInt16: return "UInt16";
-    case ScalarType::UInt32: return "UInt32";
-    case ScalarType::UInt64: return "UInt64";
-    default: return "UNKNOWN_SCALAR";
-  }
-}
+const char* toString(ScalarType type);
+size_t elementSize(ScalarType type);
+#ifdef STITCH_PART_STD
 inline std::ostream& operator<<(std::ostream& out, ScalarType type) { return out << toString(type); }
-
-inline size_t elementSize(ScalarType type) {
-  switch (type) {
-    case ScalarType::Byte:
-    case ScalarType::Char:
-    case ScalarType::Bool:
-    case ScalarType::Float8_e5m2:
-    case ScalarType::Float8_e4m3fn: return 1;
-    case ScalarType::Short:
-    case ScalarType::Half:
-    case ScalarType::BFloat16:
-    case ScalarType::UInt16: return 2;
-    case ScalarType::Int:
-    case ScalarType::Float:
-    case ScalarType::ComplexHalf:
-    case ScalarType::UInt32: return 4;
-    case ScalarType::ComplexDouble: return 16;
-    default: return 8;
-  }
-}
+#endif
 inline bool isFloatingType(ScalarType t) {
   return t == ScalarType::Half || t == ScalarType::Float || t == ScalarType::Double || t == ScalarType::BFloat16;
 }
@@ -123,9 +82,6 @@ template <ScalarType N>
 using ScalarTypeToCPPTypeT = typename ScalarTypeToCPPType<N>::type;
 
 enum class DeviceType : int8_t { CPU = 0, CUDA = 1, Meta = 9 };
-inline std::ostream& operator<<(std::ostream& out, DeviceType type) {
-  return out << (type == DeviceType::CPU ? "cpu" : type == DeviceType::CUDA ? "cuda" : "meta");
-}
 constexpr DeviceType kCPU = DeviceType::CPU;
 constexpr DeviceType kCUDA = DeviceType::CUDA;
 constexpr DeviceType kMeta = DeviceType::Meta;
@@ -138,8 +94,9 @@ struct Device {
 #else
   Device(DeviceType type, DeviceIndex index = -1) : type_(type), index_(index) {}
 #endif
-  Device(const std::string& text) : Device(type_of(text), index_of(text)) {}
-  Device(const char* text) : Device(std::string(text)) {}
+  Device(const char* text);
+  template <class Text, class = decltype(static_cast<const char*>(std::declval<const Text&>().c_str()))>
+  Device(const Text& text) : Device(text.c_str()) {}
   DeviceType type() const { return type_; }
   DeviceIndex index() const { return index_; }
   bool has_index() const { return index_ >= 0; }
@@ -151,24 +108,18 @@ struct Device {
   bool is_cpu() const { return type_ == DeviceType::CPU; }
   bool operator==(const Device& other) const { return type_ == other.type_ && index_ == other.index_; }
   bool operator!=(const Device& other) const { return !(*this == other); }
-  std::string str() const {
-    return stitch_detail::text(type_) + (has_index() ? ":" + std::to_string(static_cast<int>(index_)) : "");
-  }
+#ifdef STITCH_PART_STRING
+  std::string str() const { return c10::str(*this); }
+#endif
 
  private:
-  static DeviceType type_of(const std::string& text) {
-    const std::string kind = text.substr(0, text.find(':'));
-    TORCH_CHECK(kind == "cpu" || kind == "cuda", "Invalid device string: '", text, "'");
-    return kind == "cuda" ? DeviceType::CUDA : DeviceType::CPU;
-  }
-  static DeviceIndex index_of(const std::string& text) {
-    const size_t colon = text.find(':');
-    return colon == std::string::npos ? DeviceIndex{-1} : static_cast<DeviceIndex>(std::stoi(text.substr(colon + 1)));
-  }
   DeviceType type_;
   DeviceIndex index_;
 };
+#ifdef STITCH_PART_STD
+inline std::ostream& operator<<(std::ostream& out, DeviceType type) { return out << str(type); }
 inline std::ostream& operator<<(std::ostream& out, const Device& device) { return out << device.str(); }
+#endif
 
 enum class Layout : int8_t { Strided = 0 };
 constexpr Layout kStrided = Layout::Strided;

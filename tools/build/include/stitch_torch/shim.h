@@ -1,10 +1,15 @@
 // The functions of torch's stable C interface that the facade calls, declared instead of included:
 // torch's own header pulls in its number types and costs the device compiler more than ten times as much.
-// Every one exists since torch 2.9; later ones are weak and looked at before use.
+// Every one exists since torch 2.9; later ones are weak and looked at before use, or kept for the versions that have
+// them by STITCH_TORCH_MINOR (the builder's 13 for torch 2.13).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#ifndef STITCH_TORCH_MINOR
+#define STITCH_TORCH_MINOR 9
+#endif
 
 struct AtenTensorOpaque;
 using AtenTensorHandle = AtenTensorOpaque*;
@@ -35,6 +40,11 @@ int32_t aoti_torch_clone(AtenTensorHandle self, AtenTensorHandle* result);
 int32_t aoti_torch_copy_(AtenTensorHandle self, AtenTensorHandle source, int32_t non_blocking);
 int32_t aoti_torch_zero_(AtenTensorHandle self);
 int32_t aoti_torch_aten_fill__Scalar(AtenTensorHandle self, double value);
+int32_t aoti_torch_aten_subtract_Tensor(AtenTensorHandle self, AtenTensorHandle other, double alpha,
+                                        AtenTensorHandle* result);
+int32_t aoti_torch_scalar_to_tensor_float64(double value, AtenTensorHandle* result);
+int32_t aoti_torch_scalar_to_tensor_float32(float value, AtenTensorHandle* result);
+int32_t aoti_torch_scalar_to_tensor_int64(int64_t value, AtenTensorHandle* result);
 int32_t aoti_torch_call_dispatcher(const char* op, const char* overload, uint64_t* stack);
 int32_t aoti_torch_item_float64(AtenTensorHandle tensor, double* result);
 int32_t aoti_torch_item_float32(AtenTensorHandle tensor, float* result);
@@ -44,6 +54,11 @@ int32_t aoti_torch_item_bool(AtenTensorHandle tensor, bool* result);
 bool aoti_torch_grad_mode_is_enabled();
 void aoti_torch_grad_mode_set_enabled(bool enabled);
 
+#if STITCH_TORCH_MINOR >= 10
+struct StableListOpaque;
+int32_t torch_new_list_reserve_size(size_t size, StableListOpaque** result);
+int32_t torch_list_push_back(StableListOpaque* list, uint64_t element);
+#endif
 // torch 2.13 and newer
 __attribute__((weak)) const char* torch_exception_get_what_without_backtrace();
 // builds of torch for CUDA

@@ -1,13 +1,14 @@
 // at::Tensor over a handle of torch's C interface.
 //
 // Only what code around kernels uses. Anything else is missing on purpose: the builder then compiles the
-// candidate against torch's own headers.
+// candidate against torch's own headers. What is only declared here is compiled once, in runtime/.
 #pragma once
 
 #include <utility>
 
 #include "accessor.h"
 #include "array_ref.h"
+#include "scalar.h"
 #include "scalar_type.h"
 
 namespace at {
@@ -17,15 +18,9 @@ using namespace c10;
 class Tensor {
  public:
   Tensor() = default;
-  Tensor(const Tensor& other) {
-    if (other.handle_ != nullptr) STITCH_REQUIRE(aoti_torch_new_tensor_handle(other.handle_, &handle_));
-  }
+  Tensor(const Tensor& other);
   Tensor(Tensor&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-  Tensor& operator=(const Tensor& other) & {
-    Tensor copy(other);
-    std::swap(handle_, copy.handle_);
-    return *this;
-  }
+  Tensor& operator=(const Tensor& other) &;
   Tensor& operator=(Tensor&& other) & noexcept {
     std::swap(handle_, other.handle_);
     return *this;
@@ -40,73 +35,33 @@ class Tensor {
     return result;
   }
   AtenTensorHandle release() { return std::exchange(handle_, nullptr); }
-  AtenTensorHandle handle() const {
-    TORCH_CHECK(handle_ != nullptr, "an undefined Tensor was used");
-    return handle_;
-  }
+  AtenTensorHandle handle() const;
 
-  bool defined() const {
-    bool result = false;
-    if (handle_ != nullptr) STITCH_REQUIRE(aoti_torch_is_defined(handle_, &result));
-    return result;
-  }
+  bool defined() const;
   void reset() { Tensor().swap(*this); }
   void swap(Tensor& other) noexcept { std::swap(handle_, other.handle_); }
   bool is_same(const Tensor& other) const { return handle_ == other.handle_; }
 
   // --- shape ---
-  int64_t dim() const {
-    int64_t result = 0;
-    STITCH_REQUIRE(aoti_torch_get_dim(handle(), &result));
-    return result;
-  }
+  int64_t dim() const;
   int64_t ndimension() const { return dim(); }
-  int64_t numel() const {
-    int64_t result = 0;
-    STITCH_REQUIRE(aoti_torch_get_numel(handle(), &result));
-    return result;
-  }
-  IntArrayRef sizes() const {
-    int64_t* result = nullptr;
-    STITCH_REQUIRE(aoti_torch_get_sizes(handle(), &result));
-    return IntArrayRef(result, static_cast<size_t>(dim()));
-  }
-  IntArrayRef strides() const {
-    int64_t* result = nullptr;
-    STITCH_REQUIRE(aoti_torch_get_strides(handle(), &result));
-    return IntArrayRef(result, static_cast<size_t>(dim()));
-  }
-  int64_t size(int64_t axis) const { return sizes()[wrap(axis)]; }
-  int64_t stride(int64_t axis) const { return strides()[wrap(axis)]; }
-  int64_t storage_offset() const {
-    int64_t result = 0;
-    STITCH_REQUIRE(aoti_torch_get_storage_offset(handle(), &result));
-    return result;
-  }
+  int64_t numel() const;
+  IntArrayRef sizes() const;
+  IntArrayRef strides() const;
+  int64_t size(int64_t axis) const;
+  int64_t stride(int64_t axis) const;
+  int64_t storage_offset() const;
   size_t element_size() const { return elementSize(scalar_type()); }
   size_t itemsize() const { return element_size(); }
   size_t nbytes() const { return static_cast<size_t>(numel()) * element_size(); }
-  bool is_contiguous() const {
-    bool result = false;
-    STITCH_REQUIRE(aoti_torch_is_contiguous(handle(), &result));
-    return result;
-  }
+  bool is_contiguous() const;
   bool is_contiguous(MemoryFormat format) const;
 
   // --- kind ---
-  ScalarType scalar_type() const {
-    int32_t result = 0;
-    STITCH_REQUIRE(aoti_torch_get_dtype(handle(), &result));
-    return static_cast<ScalarType>(result);
-  }
+  ScalarType scalar_type() const;
   ScalarType dtype() const { return scalar_type(); }
   bool is_floating_point() const { return isFloatingType(scalar_type()); }
-  Device device() const {
-    int32_t type = 0, index = 0;
-    STITCH_REQUIRE(aoti_torch_get_device_type(handle(), &type));
-    STITCH_REQUIRE(aoti_torch_get_device_index(handle(), &index));
-    return Device(static_cast<DeviceType>(type), static_cast<DeviceIndex>(index));
-  }
+  Device device() const;
   DeviceIndex get_device() const { return device().index(); }
   bool is_cuda() const { return device().is_cuda(); }
   bool is_cpu() const { return device().is_cpu(); }
@@ -114,19 +69,13 @@ class Tensor {
   TensorOptions options() const { return TensorOptions(scalar_type()).device(device()); }
 
   // --- data ---
-  void* data_ptr() const {
-    void* result = nullptr;
-    STITCH_REQUIRE(aoti_torch_get_data_ptr(handle(), &result));
-    return result;
-  }
+  void* data_ptr() const;
+  void* data_of(ScalarType wanted) const;  // fails when the elements are of another type
   const void* const_data_ptr() const { return data_ptr(); }
   void* mutable_data_ptr() const { return data_ptr(); }
   template <class T>
   T* data_ptr() const {
-    using Plain = std::remove_const_t<T>;
-    const ScalarType wanted = CppTypeToScalarType<Plain>::value;
-    TORCH_CHECK(scalar_type() == wanted, "expected scalar type ", wanted, " but found ", scalar_type());
-    return static_cast<T*>(data_ptr());
+    return static_cast<T*>(data_of(CppTypeToScalarType<std::remove_const_t<T>>::value));
   }
   template <class T>
   const std::remove_const_t<T>* const_data_ptr() const {
@@ -140,22 +89,26 @@ class Tensor {
   T* data() const {
     return data_ptr<T>();
   }
+  Scalar item() const;
   template <class T>
-  T item() const;
+  T item() const {
+    return item().to<T>();
+  }
   template <class T, size_t N>
   TensorAccessor<T, N> accessor() const& {
-    check_rank<N>("accessor");
+    check_rank(N, "accessor");
     return TensorAccessor<T, N>(data_ptr<T>(), sizes().data(), strides().data());
   }
   template <class T, size_t N, template <class U> class Traits = DefaultPtrTraits, class index_t = int64_t>
   GenericPackedTensorAccessor<T, N, Traits, index_t> generic_packed_accessor() const& {
-    check_rank<N>("packed_accessor");
+    static_assert(N > 0, "accessor is used for indexing tensor, for scalars use *data_ptr<T>()");
+    check_rank(N, "packed_accessor");
     return GenericPackedTensorAccessor<T, N, Traits, index_t>(data_ptr<std::remove_const_t<T>>(), sizes().data(),
                                                               strides().data());
   }
   template <class T, size_t N, template <class U> class Traits = DefaultPtrTraits>
   PackedTensorAccessor32<T, N, Traits> packed_accessor32() const& {
-    TORCH_CHECK(numel() <= 2147483647, "numel needs to be smaller than int32_t max; otherwise, please use packed_accessor64");
+    check_index32();
     return generic_packed_accessor<T, N, Traits, int32_t>();
   }
   template <class T, size_t N, template <class U> class Traits = DefaultPtrTraits>
@@ -167,9 +120,8 @@ class Tensor {
     return generic_packed_accessor<T, N, Traits, index_t>();
   }
 
-  // --- new tensors; defined in ops.h ---
-  Tensor contiguous() const;
-  Tensor contiguous(MemoryFormat format) const;
+  // --- views and copies ---
+  Tensor contiguous(MemoryFormat format = MemoryFormat::Contiguous) const;
   Tensor clone() const;
   Tensor detach() const { return *this; }
   Tensor view(IntArrayRef sizes) const;
@@ -179,6 +131,7 @@ class Tensor {
   Tensor flatten(int64_t from = 0, int64_t to = -1) const;
   Tensor as_strided(IntArrayRef sizes, IntArrayRef strides) const;
   Tensor expand(IntArrayRef sizes) const;
+  Tensor expand_as(const Tensor& other) const { return expand(other.sizes()); }
   Tensor permute(IntArrayRef axes) const;
   Tensor transpose(int64_t a, int64_t b) const;
   Tensor t() const;
@@ -196,51 +149,60 @@ class Tensor {
   Tensor toType(ScalarType type) const { return to(type); }
   Tensor type_as(const Tensor& other) const { return to(other.options()); }
   Tensor cuda() const { return to(Device(DeviceType::CUDA)); }
-  Tensor cpu() const;
-  const Tensor& zero_() const {
-    STITCH_REQUIRE(aoti_torch_zero_(handle()));
-    return *this;
-  }
-  const Tensor& fill_(double value) const {
-    STITCH_REQUIRE(aoti_torch_aten_fill__Scalar(handle(), value));
-    return *this;
-  }
-  const Tensor& copy_(const Tensor& source, bool non_blocking = false) const {
-    STITCH_REQUIRE(aoti_torch_copy_(handle(), source.handle(), non_blocking));
-    return *this;
-  }
-  Tensor new_empty(IntArrayRef sizes) const;
-  Tensor new_empty(IntArrayRef sizes, const TensorOptions& options) const;
-  Tensor new_zeros(IntArrayRef sizes) const;
-  Tensor new_zeros(IntArrayRef sizes, const TensorOptions& options) const;
-  // through the dispatcher
+  Tensor cpu() const { return to(Device(DeviceType::CPU)); }
+  const Tensor& zero_() const;
+  const Tensor& fill_(const Scalar& value) const;
+  const Tensor& copy_(const Tensor& source, bool non_blocking = false) const;
+  Tensor new_empty(IntArrayRef sizes, const TensorOptions& options = {}) const;
+  Tensor new_zeros(IntArrayRef sizes, const TensorOptions& options = {}) const;
+
+  // --- torch's operators ---
   Tensor sum() const;
+  Tensor mean() const;
+  Tensor max() const;
+  Tensor min() const;
   Tensor relu() const;
   Tensor exp() const;
+  Tensor log() const;
+  Tensor sqrt() const;
+  Tensor rsqrt() const;
+  Tensor tanh() const;
+  Tensor sigmoid() const;
+  Tensor abs() const;
+  Tensor neg() const;
+  Tensor softmax(int64_t axis) const;
+  Tensor cumsum(int64_t axis) const;
   Tensor matmul(const Tensor& other) const;
   Tensor mm(const Tensor& other) const;
   Tensor bmm(const Tensor& other) const;
+  Tensor add(const Tensor& other) const;
+  Tensor add(const Scalar& other) const;
+  Tensor sub(const Tensor& other) const;
+  Tensor sub(const Scalar& other) const;
+  Tensor mul(const Tensor& other) const;
+  Tensor mul(const Scalar& other) const;
+  Tensor div(const Tensor& other) const;
+  Tensor div(const Scalar& other) const;
 
  private:
-  size_t wrap(int64_t axis) const {
-    const int64_t rank = dim();
-    if (axis < -rank || axis >= rank) {
-      stitch_detail::fail<IndexError>("", "Dimension out of range (expected to be in range of [", -rank, ", ", rank - 1,
-                                      "], but got ", axis, ")");
-    }
-    return static_cast<size_t>(axis < 0 ? axis + rank : axis);
-  }
-  template <size_t N>
-  void check_rank(const char* what) const {
-    static_assert(N > 0, "accessor is used for indexing tensor, for scalars use *data_ptr<T>()");
-    TORCH_CHECK(dim() == static_cast<int64_t>(N), what, " expected ", N, " dims but tensor has ", dim());
-  }
+  void check_rank(size_t rank, const char* what) const;
+  void check_index32() const;
   AtenTensorHandle handle_ = nullptr;
 };
 
 using TensorList = ArrayRef<Tensor>;
 using ITensorListRef = TensorList;
-inline std::optional<Device> device_of(const Tensor& tensor) {
-  return tensor.defined() ? std::optional<Device>(tensor.device()) : std::nullopt;
-}
+std::optional<Device> device_of(const Tensor& tensor);
+
+#define STITCH_OPERATOR(op, name)                                                                     \
+  inline Tensor operator op(const Tensor& a, const Tensor& b) { return a.name(b); }                   \
+  inline Tensor operator op(const Tensor& a, const Scalar& b) { return a.name(b); }
+STITCH_OPERATOR(+, add)
+STITCH_OPERATOR(-, sub)
+STITCH_OPERATOR(*, mul)
+STITCH_OPERATOR(/, div)
+#undef STITCH_OPERATOR
+inline Tensor operator+(const Scalar& a, const Tensor& b) { return b.add(a); }
+inline Tensor operator*(const Scalar& a, const Tensor& b) { return b.mul(a); }
+inline Tensor operator-(const Tensor& a) { return a.neg(); }
 }  // namespace at
