@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -148,7 +150,8 @@ def show_command(
         runs = [{**one.row.as_json(), "depth": one.depth} for one in shown]
         print_json({"run_dir": str(run_dir), "count": len(placed), "in_trace": len(rows), "runs": runs})
     else:
-        print("\n".join(map(tree_line, shown)))
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print("\n".join(tree_line(one)[:width] for one in shown))
         _left_out(len(placed) - len(shown))
     if not placed:
         note(f"no run in {run_dir} fits")

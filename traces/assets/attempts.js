@@ -12,6 +12,8 @@ function setAttempts(attempts) {
   drawAttempts();
 }
 
+function counted(number, noun) { return `${number} ${noun}${number === 1 ? "" : noun.endsWith("ch") ? "es" : "s"}`; }
+
 function ratioText(value) { return value == null ? "–" : `${value.toFixed(2)}×`; }
 
 function drawAttempts() {
@@ -49,15 +51,15 @@ function stages(one) {
   const add = (name, ok, text) => found.push(element("li", { class: ok ? "good" : "bad" }, element("b", {}, name), text));
   if (build) {
     const failed = (build.extensions || []).flatMap((extension) => extension.diagnostics || []).find((one) => one.severity === "error");
-    add("build", build.ok, build.ok ? `${(build.extensions || []).length} extensions, ${build.seconds.toFixed(1)} s` : failed ? `line ${failed.line}: ${failed.message}` : build.error);
+    add("build", build.ok, build.ok ? `${counted((build.extensions || []).length, "extension")}, ${build.seconds.toFixed(1)} s` : failed ? `line ${failed.line}: ${failed.message}` : build.error);
   }
   if (screen) {
     const block = (screen.findings || []).find((finding) => finding.severity === "block");
-    add("screen", !block, block ? `${block.rule}: ${block.message}` : `${(screen.findings || []).length} findings`);
+    add("screen", !block, block ? `${block.rule}: ${block.message}` : counted((screen.findings || []).length, "finding"));
   }
   if (check) {
     const wrong = (check.outputs || []).find((output) => !output.ok);
-    add("check", check.ok, check.ok ? `${check.trials} trials, ${check.own_kernel_launches ?? "?"} own launches` : `${wrong ? `${wrong.trial} ${wrong.output}: ` : ""}${check.message}`);
+    add("check", check.ok, check.ok ? `${check.trials} trials, ${counted(check.own_kernel_launches ?? 0, "own kernel launch")}` : `${wrong ? `${wrong.trial} ${wrong.output}: ` : ""}${check.message}`);
   }
   if (timing && timing.baselines) add("time", (timing.baselines[0]?.speedup ?? 0) > 1, `${timing.candidate.median_ms.toPrecision(3)} ms; ${timing.baselines.map((base) => `${ratioText(base.speedup)} over ${base.name}`).join(", ")}`);
   if (profile) add("profile", true, (profile.rows || []).slice(0, 3).map((row) => `${Math.round(100 * row.share)} % ${row.name}`).join(", "));

@@ -17,6 +17,7 @@ function element(tag, attributes, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name.startsWith("aria-")) { if (value != null) made.setAttribute(name, String(value)); }
     else if (value === true) made.setAttribute(name, "");
     else if (value !== false && value != null) made.setAttribute(name, value);
   }
@@ -76,35 +77,34 @@ function inline(text) {
 function markdown(text) {
   const into = document.createDocumentFragment();
   const lines = text.split("\n");
-  let list = null, paragraph = null;
-  const end = () => { list = null; paragraph = null; };
+  let list = null, open = null, gathered = "";
+  // Inline marks may span the lines of a paragraph or of an item, so that a block is filled when it ends.
+  const close = () => { if (open) open.append(...inline(gathered)); open = null; gathered = ""; };
+  const begin = (block, first) => { close(); open = block; gathered = first; };
+  const end = () => { close(); list = null; };
   for (let at = 0; at < lines.length; at++) {
     const line = lines[at];
     const fence = line.match(/^\s*(`{3,}|~{3,})\s*(\w*)/);
     if (fence) {
+      end();
       const body = [];
       while (++at < lines.length && !lines[at].trim().startsWith(fence[1])) body.push(lines[at]);
       const code = body.join("\n");
       const names = { py: "python", python: "python", cpp: "cuda", c: "cuda", cu: "cuda", cuda: "cuda", json: "json" };
       into.append(codeBlock(code, names[fence[2].toLowerCase()] || guessLanguage("", code)));
-      end();
       continue;
     }
     const heading = line.match(/^#{1,6}\s+(.*)/);
     const item = line.match(/^\s*([-*]|\d+[.)])\s+(.*)/);
-    if (heading) { into.append(element("h4", {}, ...inline(heading[1]))); end(); }
+    if (heading) { end(); into.append(element("h4", {}, ...inline(heading[1]))); }
     else if (item) {
+      close();
       if (!list) into.append(list = element(/\d/.test(item[1]) ? "ol" : "ul", {}));
-      list.append(element("li", {}, ...inline(item[2])));
-      paragraph = null;
-    } else if (!line.trim()) end();
-    else if (list && /^\s+/.test(line)) list.lastChild.append(" ", ...inline(line.trim()));
-    else {
-      if (!paragraph) into.append(paragraph = element("p", {}));
-      else paragraph.append("\n");
-      list = null;
-      paragraph.append(...inline(line));
-    }
+      begin(list.appendChild(element("li", {})), item[2]);
+    } else if (!line.trim()) close();
+    else if (open && (!list || /^\s+/.test(line))) gathered += `\n${line.trim()}`;
+    else { end(); begin(into.appendChild(element("p", {})), line); }
   }
+  close();
   return into;
 }
