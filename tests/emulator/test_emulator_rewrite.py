@@ -164,7 +164,6 @@ def test_words_of_the_host_side(before: str, after: str) -> None:
         ("#include <cublas_v2.h>\n", "cuBLAS", 1),
         ("\n\nusing namespace nvcuda;\n", "tensor cores", 3),
         ("__global__ void a() {}\n__global__ void b() {\n a<<<1, 1>>>();\n}\n", "dynamic parallelism", 3),
-        ("void f() { cudaLaunchCooperativeKernel(k, 1, 1, args); }", "cooperative launches", 1),
         ("void f() { __shared__ float a = 3; }", "initialised", 1),
         ("__global__ void k() { k<<<1, 1>>>;", "launch", 1),
         ("void f() { 1 <<<2, 3>>>(x); }", "form of a kernel launch", 1),

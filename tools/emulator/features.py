@@ -45,8 +45,6 @@ _NAMES = {
     "__cluster_dims__": "thread block clusters",
     "this_multi_grid": "multi-device groups",
     "memcpy_async": "asynchronous copies (memcpy_async)",
-    "cudaLaunchCooperativeKernel": "cooperative launches (grid-wide sync)",
-    "cudaLaunchKernel": "cudaLaunchKernel",
     "cudaLaunchKernelEx": "cudaLaunchKernelEx",
     "cudaLaunchKernelExC": "cudaLaunchKernelExC",
     "cuLaunchKernel": "the driver API",

@@ -16,6 +16,7 @@ from stitchcuda.tools.emulator.unsupported import UnsupportedOnCpu
 __all__ = ["Kernel", "find_kernels", "rewrite_launches"]
 
 # Words between `__global__` and a kernel's name that are followed by `(`.
+_BY_POINTER = ("cudaLaunchKernel", "cudaLaunchCooperativeKernel")
 _ATTRIBUTES = {"__launch_bounds__", "__attribute__", "__maxnreg__", "__cluster_dims__", "__block_size__", "alignas"}
 
 
@@ -89,6 +90,28 @@ def rewrite_launches(tokens: Sequence[Token], lines: Lines, kernels: Sequence[Ke
             name = _base_name(tokens, index + 2, names)
             splices.replace(tokens[index].start, tokens[index].end, "::stitch::set_function_attribute")
             splices.insert(tokens[index + 1].end, f'"{name}", ')
+        elif tokens[index].text in _BY_POINTER and tokens[index + 1].text == "(":
+            _rewrite_pointer_launch(tokens, index, lines(tokens[index].start), names, splices)
+
+
+def _rewrite_pointer_launch(
+    tokens: Sequence[Token], index: int, line: int, names: Collection[str], splices: Splices
+) -> None:
+    """``cudaLaunchKernel((void*)kernel, …)``: without the cast, which would lose the kernel's type."""
+    at = index + 2
+    texts = [token.text for token in tokens[at : at + 6]]
+    for cast in (["(", "void", "*", ")"], ["(", "const", "void", "*", ")"]):
+        if texts[: len(cast)] == cast:
+            splices.replace(tokens[at].start, tokens[at + len(cast) - 1].end, "")
+            at += len(cast)
+            break
+    else:
+        if texts[:5] == ["reinterpret_cast", "<", "void", "*", ">"]:
+            splices.replace(tokens[at].start, tokens[at + 4].end, "")
+    name = _base_name(tokens, at + (tokens[at].text == "&"), names)
+    cooperative = "true" if "Cooperative" in tokens[index].text else "false"
+    splices.replace(tokens[index].start, tokens[index].end, "::stitch::launch_kernel")
+    splices.insert(tokens[index + 1].end, f'{cooperative}, "{name}", {line}, ')
 
 
 def _adjacent(tokens: Sequence[Token], index: int, text: str) -> bool:

@@ -473,3 +473,54 @@ EXPORT void pipeline(const float* x, float* y, int tiles, int waits) {
     if (waits) pipeline_kernel<true><<<1, 32>>>(x, y, tiles);
     else pipeline_kernel<false><<<1, 32>>>(x, y, tiles);
 }
+
+// --- races that one order of threads hides ----
+__global__ void in_place_shift_kernel(float* x) {
+    int i = threadIdx.x;
+    if (i < 127) x[i] = x[i + 1];
+}
+EXPORT void in_place_shift(float* x) { in_place_shift_kernel<<<1, 128>>>(x); }
+
+__global__ void warp_order_kernel(float* x) {
+    __shared__ float last;
+    if (threadIdx.x % 32 == 0) last = threadIdx.x;
+    __syncthreads();
+    x[threadIdx.x] = last;
+}
+EXPORT void warp_order(float* x) { warp_order_kernel<<<1, 128>>>(x); }
+
+// --- cooperative launches ----
+// Each block adds its neighbours' values of the round before; shared memory must survive the other blocks' turns.
+__global__ void ring_kernel(float* values, int rounds) {
+    cg::grid_group grid = cg::this_grid();
+    __shared__ float mine;
+    if (threadIdx.x == 0) mine = values[blockIdx.x];
+    __syncthreads();
+    for (int r = 0; r < rounds; ++r) {
+        float left = values[(blockIdx.x + gridDim.x - 1) % gridDim.x];
+        grid.sync();
+        if (threadIdx.x == 0) { mine += left; values[blockIdx.x] = mine; }
+        grid.sync();
+    }
+}
+EXPORT int ring(float* values, int blocks, int rounds) {
+    void* arguments[] = {&values, &rounds};
+    return cudaLaunchCooperativeKernel((void*)ring_kernel, dim3(blocks), dim3(64), arguments, 0, nullptr);
+}
+template <typename T>
+__global__ void scale_kernel(T* x, T by) { x[threadIdx.x] *= by; }
+EXPORT int scale_by_pointer(float* x, float by) {
+    void* arguments[] = {&x, &by};
+    return cudaLaunchKernel((const void*)scale_kernel<float>, 1, 32, arguments, 0, 0);
+}
+EXPORT int grid_sync_without_cooperation(float* values) {
+    return guarded([&] { ring_kernel<<<2, 32>>>(values, 1); });
+}
+__global__ void half_grid_kernel(float* x) {
+    if (blockIdx.x == 0) return;
+    cg::this_grid().sync();
+    x[0] = 1;
+}
+EXPORT int half_grid(float* x) {
+    return guarded([&] { void* arguments[] = {&x}; cudaLaunchCooperativeKernel((void*)half_grid_kernel, 3, 32, arguments); });
+}

@@ -25,7 +25,8 @@ void run_threads(void* functor) {
     Call& call = *static_cast<Call*>(functor);
     Device& d = device;
     while (d.next < d.threads) {
-        const unsigned thread = d.next++;
+        const unsigned thread = thread_to_start();
+        d.next++;
         become(thread);
         try {
             call();
@@ -54,7 +55,10 @@ inline void describe_deadlock() {
         }
         used += std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), "%s %u thread%s wait%s ",
                               used > 9 ? ";" : "", count, count == 1 ? "" : "s", count == 1 ? "s" : "");
-        used += d.wait[first] == Wait::barrier
+        used += d.wait[first] == Wait::grid
+                    ? std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), "at the grid-wide sync() in line %d",
+                                    d.wait_line[first])
+                : d.wait[first] == Wait::barrier
                     ? std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used),
                                     "at the __syncthreads() in line %d", d.wait_line[first])
                     : std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used),
@@ -74,8 +78,11 @@ inline void start_block() {
     d.barrier_waiting = 0;
     d.barrier_count = 0;
     d.active_waiting = 0;
-    d.shared_used = d.shared_gaps = 0;
-    d.block_number++;
+    d.grid_waiting = 0;
+    if (!d.cooperative) {  // blocks of a cooperative launch take turns, with their variables in the same places
+        d.shared_used = d.shared_gaps = 0;
+        d.block_number++;
+    }
     for (unsigned w = 0; w * lanes < d.threads; ++w) {
         const unsigned in_warp = d.threads - w * lanes < lanes ? d.threads - w * lanes : lanes;
         d.warps[w].live = in_warp == lanes ? 0xffffffffu : (1u << in_warp) - 1;
@@ -107,19 +114,27 @@ inline void check_shared_bounds() {
     d.failure = cudaErrorIllegalAddress;
 }
 
-inline void run_block() {
+// Until all threads have ended, or wait for the other blocks of a cooperative launch.
+inline void go_on() {
     Device& d = device;
-    start_block();
     while (!d.failed && d.live != 0) {
         Context& target = next_context();
         if (&target != &d.scheduler) {
             const Watching watching;
+            if (d.cooperative) stitch_unwatch();  // the checks know one block at a time
             swap_context(d.scheduler, target);
+        } else if (d.grid_waiting == d.live) {
+            return;
         } else if (d.active_waiting == 0 || !settle_active_masks()) {
             describe_deadlock();
         }
     }
-    if (!d.failed) check_shared_bounds();
+}
+
+inline void run_block() {
+    start_block();
+    go_on();
+    if (!device.failed) check_shared_bounds();
 }
 
 // After a failed launch the fibers hold frames of threads that will never go on.

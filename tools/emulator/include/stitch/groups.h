@@ -41,11 +41,13 @@ inline thread_block this_thread_block() { return {}; }
 
 class grid_group {
   public:
-    static bool is_valid() { return false; }
+    static bool is_valid() { return stitch::device.cooperative || gridDim.x * gridDim.y * gridDim.z == 1; }
     static void sync(int line = __builtin_LINE()) {
-        if (gridDim.x * gridDim.y * gridDim.z != 1)
-            stitch::abandon(cudaErrorNotSupported, "not supported by the cpu device: grid-wide sync() in line %d", line);
-        __syncthreads(line);
+        if (gridDim.x * gridDim.y * gridDim.z == 1) return __syncthreads(line);
+        if (!stitch::device.cooperative)
+            stitch::abandon(cudaErrorLaunchFailure, "the grid-wide sync() in line %d needs cudaLaunchCooperativeKernel", line);
+        stitch::device.grid_waiting++;
+        stitch::wait_here(stitch::Wait::grid, line, 0);
     }
     static unsigned long long block_rank() { return (static_cast<unsigned long long>(blockIdx.z) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x; }
     static unsigned long long num_blocks() { return 1ull * gridDim.x * gridDim.y * gridDim.z; }

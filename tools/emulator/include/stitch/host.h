@@ -158,6 +158,7 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int numbe
     properties->multiProcessorCount = 1;
     properties->l2CacheSize = 1 << 20;
     properties->memoryBusWidth = 64;
+    properties->cooperativeLaunch = 1;
     return cudaSuccess;
 }
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
@@ -174,7 +175,7 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
         case cudaDevAttrMaxRegistersPerBlock: *value = 65536; break;
         case cudaDevAttrComputeCapabilityMajor: *value = 9; break;
         case cudaDevAttrComputeCapabilityMinor: *value = 0; break;
-        case cudaDevAttrCooperativeLaunch: *value = 0; break;
+        case cudaDevAttrCooperativeLaunch: *value = 1; break;
         default: return stitch::fail(cudaErrorInvalidValue);
     }
     return cudaSuccess;

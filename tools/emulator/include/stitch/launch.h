@@ -1,6 +1,10 @@
 // kernel<<<grid, block, shared, stream>>>(arguments), as the rewriter spells it:
 // stitch::launcher("kernel", line, [&](auto&... a) { kernel(a...); }).config(grid, block, shared, stream)(arguments)
 #pragma once
+#include <tuple>
+#include <utility>
+
+#include "cooperative.h"
 #include "runtime.h"
 
 struct CUstream_st;
@@ -78,12 +82,14 @@ struct KernelScope {
 
 __attribute__((visibility("hidden"), noinline)) inline void run_grid(const char* name, int line, dim3 grid, dim3 block,
                                                                      std::size_t dynamic_bytes, const void* function,
-                                                                     void (*run)(void*), void* functor) {
+                                                                     void (*run)(void*), void* functor, bool cooperative = false) {
     Device& d = device;
     if (d.in_kernel && pthread_equal(launch_owner, pthread_self()))
         abandon(cudaErrorNotSupported, "not supported by the cpu device: a kernel launches a kernel (line %d)", line);
     LaunchLock lock;
-    const cudaError_t error = check_launch(grid, block, dynamic_bytes, name, function);
+    cudaError_t error = check_launch(grid, block, dynamic_bytes, name, function);
+    const unsigned long long blocks = 1ull * grid.x * grid.y * grid.z;
+    if (error == cudaSuccess && cooperative && blocks > max_cooperative_blocks) error = cudaErrorCooperativeLaunchTooLarge;
     if (error != cudaSuccess) {
         fail(error);
         std::snprintf(refusal, sizeof refusal, "%s: kernel '%s' (line %d) was launched with grid (%u, %u, %u), block (%u, %u, %u), %zu bytes of shared memory",
@@ -104,11 +110,16 @@ __attribute__((visibility("hidden"), noinline)) inline void run_grid(const char*
     std::memset(dynamic_shared_memory + dynamic_bytes, 0xff, canary_bytes);
     set_block_shape(block);
     gridDim = grid;
+    choose_schedule();
     KernelScope scope;
+    d.cooperative = cooperative && blocks > 1;
+    if (d.cooperative) run_cooperative(grid);
+    else
     for (unsigned z = 0; z < grid.z && !d.failed; ++z)
         for (unsigned y = 0; y < grid.y && !d.failed; ++y)
             for (unsigned x = 0; x < grid.x && !d.failed; ++x) {
                 blockIdx = {x, y, z};
+                if (d.schedule == Schedule::descending) blockIdx = {grid.x - 1 - x, grid.y - 1 - y, grid.z - 1 - z};
                 run_block();
             }
     d.in_kernel = false;
@@ -141,6 +152,27 @@ struct Configured {
         run_grid(name, line, grid, block, dynamic_bytes, function, run_threads<decltype(call)>, &call);
     }
 };
+
+// cudaLaunchKernel and cudaLaunchCooperativeKernel, with the kernel's type kept by the rewriter.
+template <class... Parameters, std::size_t... I>
+inline cudaError_t launch_pointers(bool cooperative, const char* name, int line, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                                   void** pointers, std::size_t dynamic_bytes, std::index_sequence<I...>) {
+    std::tuple<std::remove_cv_t<std::remove_reference_t<Parameters>>...> values(
+        *static_cast<std::remove_cv_t<std::remove_reference_t<Parameters>>*>(pointers[I])...);
+    stitch_note_launch();
+    (note_argument(std::get<I>(values)), ...);
+    auto call = [&] { kernel(std::get<I>(values)...); };
+    run_grid(name, line, grid, block, dynamic_bytes, (const void*)(kernel), run_threads<decltype(call)>, &call, cooperative);
+    return device.last_error;
+}
+template <class... Parameters>
+inline cudaError_t launch_kernel(bool cooperative, const char* name, int line, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                                 void** pointers, std::size_t dynamic_bytes = 0, cudaStream_t = nullptr) {
+    return launch_pointers(cooperative, name, line, kernel, grid, block, pointers, dynamic_bytes, std::index_sequence_for<Parameters...>());
+}
+inline cudaError_t launch_kernel(bool, const char*, int line, const void*, dim3, dim3, void**, std::size_t = 0, cudaStream_t = nullptr) {
+    throw CudaError("not supported by the cpu device: a kernel launched through an untyped pointer in line %d", line);
+}
 
 template <class Kernel>
 struct Launcher {

@@ -3,5 +3,6 @@
 #include "barrier.h"
 #include "block.h"
 #include "meeting.h"
+#include "schedule.h"
 #include "shared.h"
 #include "state.h"

@@ -23,7 +23,8 @@ constexpr std::size_t dynamic_shared_limit = 227 * 1024;  // sm_90, per block, o
 constexpr std::size_t canary_bytes = 256;
 constexpr std::size_t static_shared_bytes = static_shared_limit + (sanitized ? 64 * 1024 : 0);  // gaps included
 
-enum class Wait : unsigned char { none, barrier, warp, active_mask };
+enum class Wait : unsigned char { none, barrier, warp, active_mask, grid };
+enum class Schedule : unsigned char { ascending, descending, warps };
 enum class WarpOp : unsigned char { none, sync, shuffle, vote, match, reduce };
 
 // Values of one warp operation. Two rounds alternate: a lane can enter the next operation only after it has read
@@ -66,6 +67,13 @@ struct Device {
     int wait_line[max_threads];
     unsigned wait_mask[max_threads];
     unsigned active_waiting;
+    // a cooperative launch of several blocks: threads that wait for the whole grid
+    bool cooperative;
+    unsigned grid_waiting;
+    // the order of threads, when it is not ascending
+    Schedule schedule;
+    unsigned short order[max_threads];
+    unsigned warp_rank[max_threads / lanes];
     // __syncthreads
     unsigned barrier_waiting, barrier_generation;
     int barrier_count, barrier_result[2], barrier_live[2];
@@ -122,10 +130,26 @@ inline void become(unsigned thread) {
 
 void fiber_main();
 
+inline unsigned thread_to_start() { return device.schedule == Schedule::ascending ? device.next : device.order[device.next]; }
+
+// Brings the ready thread of the first warp to the head; false when a thread of an earlier warp has not started yet.
+inline bool prefer_first_warp() {
+    Device& d = device;
+    unsigned best = d.ready_head;
+    const auto rank = [&](unsigned at) { return d.warp_rank[d.ready[at % (2 * max_threads)] / lanes]; };
+    for (unsigned at = d.ready_head + 1; at != d.ready_tail; ++at)
+        if (rank(at) < rank(best)) best = at;
+    if (d.next < d.threads && d.warp_rank[thread_to_start() / lanes] < rank(best)) return false;
+    const unsigned short chosen = d.ready[best % (2 * max_threads)];
+    for (unsigned at = best; at != d.ready_head; --at) d.ready[at % (2 * max_threads)] = d.ready[(at - 1) % (2 * max_threads)];
+    d.ready[d.ready_head % (2 * max_threads)] = chosen;
+    return true;
+}
+
 // The context to continue with when the running one stops: a ready thread, a thread not yet started, the scheduler.
 inline Context& next_context() {
     Device& d = device;
-    if (d.ready_head != d.ready_tail) {
+    if (d.ready_head != d.ready_tail && (d.schedule != Schedule::warps || prefer_first_warp())) {
         const unsigned thread = d.ready[d.ready_head++ % (2 * max_threads)];
         become(thread);
         return d.thread_context[thread];

@@ -26,6 +26,8 @@ extern __attribute__((visibility("hidden"))) volatile bool stitch_watching;
 extern __attribute__((visibility("hidden"))) volatile bool stitch_atomic;
 }
 
+inline void stitch_unwatch() { stitch_watching = false; }
+
 namespace stitch {
 
 constexpr bool sanitized = true;
@@ -73,6 +75,7 @@ inline void stitch_note_grid_barrier() {}
 inline void stitch_note_meeting(unsigned, unsigned) {}
 inline void stitch_note_fence() {}
 inline void stitch_settle() {}
+inline void stitch_unwatch() {}
 inline void stitch_copied(const void*, std::size_t, bool, int) {}
 
 namespace stitch {
