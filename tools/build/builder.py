@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stitchcuda.core.errors import ToolchainError
@@ -38,6 +38,7 @@ from stitchcuda.tools.build.diagnostics import curable, parse_diagnostics, parse
 from stitchcuda.tools.build.spec import ExtensionSpec
 from stitchcuda.tools.build.store import Busy, Store
 from stitchcuda.tools.build.toolchain import Toolchain, find_toolchain, torch_names
+from stitchcuda.tools.sandbox.box import boxed
 
 __all__ = ["Builder"]
 
@@ -86,7 +87,7 @@ class Builder:
     """
 
     def __init__(self, cache_dir: Path, *, timeout_s: float, cancel: threading.Event | None = None) -> None:
-        self.store = Store(cache_dir / "extensions")
+        self.store = Store(cache_dir.absolute() / "extensions")  # compilers work in folders of their own
         self.timeout_s = timeout_s
         self.cancel = cancel
 
@@ -320,7 +321,10 @@ class Builder:
 
     def _run(self, command: Sequence[str], job: _Job, folder: Path) -> Completed:
         with self.store.slot(compiler_places(), timeout_s=job.left_s(), cancel=self.cancel):
-            return run_command(command, timeout_s=job.left_s(), cwd=folder, cancel=self.cancel)
+            # The source is a candidate's: it must not pull this machine's files into messages or objects.
+            inside = boxed(command, folder=folder, open_only=[self.store.path("")])
+            completed = run_command(inside, timeout_s=job.left_s(), cwd=folder, cancel=self.cancel)
+            return replace(completed, command=tuple(command))
 
 
 def compiler_places() -> int:

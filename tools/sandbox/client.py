@@ -26,7 +26,7 @@ from stitchcuda.tools.sandbox.walls import SWITCHES
 from stitchcuda.tools.sandbox.wire import Channel, close_all
 from stitchcuda.tools.sandbox.worker import Limits, Worker, WorkerGone
 
-__all__ = ["Limits", "Worker", "WorkerGone", "spawn_worker", "walls_off", "warm_up"]
+__all__ = ["Limits", "Worker", "WorkerGone", "kept_environment", "spawn_worker", "walls_off", "warm_up"]
 
 _START_TIMEOUT_S = 180.0
 _KEPT_VARIABLES = (
@@ -60,8 +60,7 @@ class _ForkServer:
         ours, theirs = socket.socketpair()
         self.off = walls_off()
         setup = {"sys_path": python_path(), "control_fd": theirs.fileno(), "root": str(self.root), "off": self.off}
-        environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-        environment |= {"HOME": str(self.root), "TMPDIR": str(self.root)}
+        environment = kept_environment() | {"HOME": str(self.root), "TMPDIR": str(self.root)}
         environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         # The server's own messages (a torch that fails to import) are worth showing; workers have logs of their own.
         self._stderr = tempfile.TemporaryFile(dir=self.root)  # noqa: SIM115  # closed in stop()
@@ -109,6 +108,11 @@ class _ForkServer:
 
 _lock = threading.Lock()
 _server: _ForkServer | None = None
+
+
+def kept_environment() -> dict[str, str]:
+    """The part of the environment that foreign code may see."""
+    return {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
 
 
 def walls_off() -> tuple[str, ...]:
