@@ -32,6 +32,7 @@ from stitchcuda.nodes.verifier import spent_budget
 from stitchcuda.nodes.workbench import close_workbench
 from stitchcuda.problems import Problem
 from stitchcuda.traces import JsonlTracer
+from stitchcuda.traces.live import live_tracing
 
 __all__ = ["Event", "SolveResult", "load_run", "solve"]
 
@@ -104,7 +105,7 @@ async def solve(
     with _exclusive(run_dir, resume) as run_dir:
         async with _checkpointer(run_dir / "checkpoints.sqlite") as saver:
             app = build_graph().compile(checkpointer=saver, name="stitchcuda")
-            config = _config(run_dir, context)
+            config = _config(context)
             snapshot = await app.aget_state(config)
             if snapshot.values and not snapshot.next and await _reopen(app, config, snapshot.values, context):
                 snapshot = await app.aget_state(config)
@@ -114,7 +115,10 @@ async def solve(
                 given: Any = None if snapshot.next else {"problem_json": problem.model_dump_json()}
                 if snapshot.interrupts:  # the plan was put before a person, who may have edited its file
                     given = Command(resume=RunFolder(run_dir).read_plan(snapshot.values["plan"].revision))
-                await _drive(app, given, config, context, on_event)
+                hint = f"; it is kept, send it with: stitchcuda trace push {run_dir}"
+                async with live_tracing(_secrets(), hint=hint) as live:
+                    callbacks = [JsonlTracer(run_dir, secrets=_secrets()), *live]
+                    await _drive(app, given, {**config, "callbacks": callbacks}, context, on_event)
                 snapshot = await app.aget_state(config)
     return _result(run_dir, snapshot.values, waiting=bool(snapshot.interrupts))
 
@@ -166,15 +170,17 @@ async def _reopen(
     return True
 
 
-def _config(run_dir: Path, context: Context) -> RunnableConfig:
-    environment = Environment()
-    secrets = [key.get_secret_value() for key in (environment.openai_api_key, environment.langsmith_api_key) if key]
+def _config(context: Context) -> RunnableConfig:
     return {
         "configurable": {"thread_id": "run"},
         "recursion_limit": context.recursion_limit,
-        "callbacks": [JsonlTracer(run_dir, secrets=secrets)],
         "run_name": "solve",
     }
+
+
+def _secrets() -> list[str]:
+    environment = Environment()
+    return [key.get_secret_value() for key in (environment.openai_api_key, environment.langsmith_api_key) if key]
 
 
 @asynccontextmanager

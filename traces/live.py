@@ -6,9 +6,10 @@ could not be sent is in the local trace, and ``stitchcuda trace push`` sends it 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -23,8 +24,8 @@ FLUSH_S = 5.0
 CONNECT_TIMEOUT_MS, READ_TIMEOUT_MS = 2_000, 5_000
 
 
-@contextlib.contextmanager
-def live_tracing(secrets: Iterable[str] = (), *, hint: str = "") -> Iterator[list[BaseCallbackHandler]]:
+@contextlib.asynccontextmanager
+async def live_tracing(secrets: Iterable[str] = (), *, hint: str = "") -> AsyncIterator[list[BaseCallbackHandler]]:
     """The handlers that send a run to LangSmith: one with tracing switched on, else none.
 
     Args:
@@ -60,24 +61,23 @@ def live_tracing(secrets: Iterable[str] = (), *, hint: str = "") -> Iterator[lis
     try:
         yield [LangChainTracer(client=client)]
     finally:
-        with contextlib.suppress(TimeoutError):
-            client.flush(timeout=FLUSH_S)
-        queue = client.tracing_queue
-        waiting = queue.unfinished_tasks if queue is not None else 0
-        _forget(client)
+        waiting = await asyncio.to_thread(_finish, client)
         client_logger.setLevel(level)
         if failures or waiting:
             why = f"{failures[0]}".split("\n", 1)[0][:200] if failures else "the endpoint does not answer"
             logger.warning("LangSmith did not get the whole run (%s)%s", why, hint)
 
 
-def _forget(client: Any) -> None:
-    """Drop what is still queued: the client would keep the process alive for it at exit."""
+def _finish(client: Any) -> int:
+    """Give the queue its time, then drop it: the client would keep the process alive for it. Returns what was left."""
+    client.flush(timeout=FLUSH_S)
+    left: int = client.tracing_queue.unfinished_tasks if client.tracing_queue is not None else 0
     client.cleanup(timeout=0)
     queue = client.tracing_queue
     while queue is not None and not queue.empty():
         queue.get_nowait()
         queue.task_done()
+    return left
 
 
 def _clean(value: Any, redactor: Redactor) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -35,7 +36,8 @@ class Ingest:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 limits = {"use_multipart_endpoint": False, "size_limit": 50, "size_limit_bytes": 1_000_000}
-                self._answer(200, {"version": "0", "batch_ingest_config": limits})
+                threads = {"scale_up_qsize_trigger": 100, "scale_up_nthreads_limit": 2, "scale_down_nempty_trigger": 4}
+                self._answer(200, {"version": "0", "batch_ingest_config": limits | threads})
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -162,7 +164,7 @@ async def test_live_runs_are_the_local_ones(
     monkeypatch.setenv("LANGSMITH_API_KEY", "lsv2_live")
     monkeypatch.setenv("LANGSMITH_ENDPOINT", ingest.url)
     _forget_environment()
-    with live_tracing({SECRET}) as handlers:
+    async with live_tracing({SECRET}) as handlers:
         assert len(handlers) == 1
         await play(tmp_path, handlers)
     local = {record.id: record for record in read_trace(tmp_path / "trace.jsonl")}
@@ -172,19 +174,28 @@ async def test_live_runs_are_the_local_ones(
     assert not caplog.records
 
 
-@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:9", "http://10.255.255.1:81"])
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """An address that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("answers", [False, True])
 async def test_live_without_a_network_does_not_block(
-    endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    answers: bool, silent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    endpoint = "http://127.0.0.1:9" if answers else silent
     monkeypatch.setenv("LANGSMITH_TRACING", "true")
     monkeypatch.setenv("LANGSMITH_API_KEY", "lsv2_live")
     monkeypatch.setenv("LANGSMITH_ENDPOINT", endpoint)
     monkeypatch.setattr("stitchcuda.traces.live.FLUSH_S", 1.0)
     _forget_environment()
     started = time.monotonic()
-    with caplog.at_level(logging.WARNING), live_tracing(hint="; push it later") as handlers:
-        await play(tmp_path, handlers)
-        played_s = time.monotonic() - started
+    with caplog.at_level(logging.WARNING):
+        async with live_tracing(hint="; push it later") as handlers:
+            await play(tmp_path, handlers)
+            played_s = time.monotonic() - started
     assert time.monotonic() - started - played_s < 8
     assert read_trace(tmp_path / "trace.jsonl")[0].status == "success"
     (warning,) = [record.getMessage() for record in caplog.records if record.name.startswith("stitchcuda")]
@@ -192,10 +203,10 @@ async def test_live_without_a_network_does_not_block(
     assert warning.endswith("; push it later")
 
 
-def test_live_is_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_live_is_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGSMITH_TRACING", "false")
     _forget_environment()
-    with live_tracing() as handlers:
+    async with live_tracing() as handlers:
         assert handlers == []
 
 
