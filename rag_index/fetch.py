@@ -142,6 +142,7 @@ class _Fetcher:
                 return FetchResult(key=key, url=url, status="kept", size_bytes=path.stat().st_size), old
             if document.sha256 and page.sha256 != document.sha256.lower():
                 part.unlink()
+                _state(part).unlink(missing_ok=True)
                 raise RetrievalError(f"its digest is {page.sha256[:16]}…, not {document.sha256[:16]}… of sources.toml")
             part.replace(path)
             _state(part).unlink(missing_ok=True)
@@ -206,9 +207,7 @@ class _Fetcher:
             length = int(answer.headers.get("Content-Length") or 0)
             total = start + length if length else 0
             if total > self.most_bytes:
-                raise RetrievalError(
-                    f"{total / 2**20:.1f} MiB are more than the limit of {self.most_bytes / 2**20:.1f}"
-                )
+                raise RetrievalError(f"{total / 2**20:.1f} MiB, over the limit of {self.most_bytes / 2**20:.1f} MiB")
             etag, modified = answer.headers.get("ETag") or "", answer.headers.get("Last-Modified") or ""
             strong = etag if etag and not etag.startswith("W/") else modified
             write_text(_state(part), json.dumps({"url": url, "validator": strong}))
@@ -220,7 +219,7 @@ class _Fetcher:
                     if self.tick is not None:
                         self.tick(url, done, total)
                     if done > self.most_bytes:
-                        raise RetrievalError(f"it is larger than the limit of {self.most_bytes / 2**20:.1f} MiB")
+                        raise RetrievalError(f"it is over the limit of {self.most_bytes / 2**20:.1f} MiB")
         if total and done < total:
             raise RetrievalError(
                 f"the connection ended after {done} of {total} bytes; run it again to go on from there"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["TOKENS_VERSION", "is_identifier", "tokenize"]
+__all__ = ["TOKENS_VERSION", "is_identifier", "names_in", "tokenize"]
 
 TOKENS_VERSION = 1
 """Part of the index's digest: raise it when the result for any text changes."""
@@ -26,6 +26,11 @@ _STOP = frozenset(_STOP_WORDS.split())
 def is_identifier(word: str) -> bool:
     """Whether ``word`` looks like code rather than prose."""
     return "_" in word or any(char.isdigit() for char in word) or word[1:] != word[1:].lower()
+
+
+def names_in(text: str) -> list[str]:
+    """The unmistakable names of ``text`` as tokens: ``__hfma2_relu``, ``cudaMallocAsync``; not ``GEMM`` or ``fp32``."""
+    return [word.lower() for word in _WORD.findall(text) if re.search(r"\w_\w|[a-z][A-Z]", word)]
 
 
 def tokenize(text: str) -> list[str]:

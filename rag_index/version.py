@@ -73,6 +73,8 @@ class Version:
     position: dict[str, int]
     """Of each chunk id."""
     bm25: Bm25
+    notes: npt.NDArray[np.bool_]
+    """``bool[chunks]``: which ones are our notes."""
 
     @classmethod
     def load(cls, folder: Path) -> Version:
@@ -85,7 +87,9 @@ class Version:
         with boundary(RetrievalError, hint, *_DAMAGE):
             with (folder / "chunks.jsonl").open(encoding="utf-8") as stream:
                 raw = [json.loads(line) for line in stream]
-            return cls(raw, {chunk["id"]: position for position, chunk in enumerate(raw)}, Bm25.load(folder))
+            position = {chunk["id"]: row for row, chunk in enumerate(raw)}
+            notes = np.array([chunk["source"] == "notes" for chunk in raw], dtype=np.bool_)
+            return cls(raw, position, Bm25.load(folder), notes)
 
     def chunk(self, position: int) -> Chunk:
         """The chunk in a row."""

@@ -84,7 +84,10 @@ def test_queries_from_evidence(notes_index: DocsIndex) -> None:
     assert first_page(build_query(bottleneck="118 launches per call, launch-bound")) == "launch-overhead.md"
     assert first_page(build_query(ops=["aten._softmax.default"])) == "softmax.md"
     assert first_page(build_query(ops=["aten.native_layer_norm.default"])) == "layer-norm.md"
-    assert first_page(build_query(error_code="cudaErrorIllegalAddress")) in ("launch-errors.md", "vectorised-access.md")
+    assert first_page(build_query(error_code="cudaErrorIllegalAddress")) in (
+        "launch-errors.md",
+        "error-illegal-address.md",
+    )
     assert build_query() == ""
     assert len(build_query(errors=["x" * 5000])) <= 600
     assert "candidate.cu" not in build_query(errors=["/tmp/x/candidate.cu(12): error: identifier undefined"])
@@ -112,6 +115,6 @@ def test_queries_from_evaluations(notes_index: DocsIndex) -> None:
     crashed = Evaluation(
         candidate_id=1, status=Status.RUNTIME_ERROR, message="an illegal memory access was encountered", device="cuda:0"
     )
-    assert notes_index.query(query_for_evaluation(crashed))[0].page == "launch-errors.md"
+    assert notes_index.query(query_for_evaluation(crashed))[0].page in ("launch-errors.md", "error-illegal-address.md")
     passed = Evaluation(candidate_id=1, status=Status.PASSED, device="cuda:0")
     assert query_for_evaluation(passed, bottleneck="memory-bound", ops=["relu"]).startswith("memory-bound")
