@@ -14,6 +14,7 @@ from stitchcuda.core.errors import SettingsError, one_line
 from stitchcuda.core.records import Plan
 from stitchcuda.graph.context import Context
 from stitchcuda.graph.state import State
+from stitchcuda.nodes.engines.embedded import EmbeddedPlanner
 from stitchcuda.nodes.engines.protocols import EngineFailure
 from stitchcuda.nodes.evidence import PlannerEvidence
 from stitchcuda.nodes.progress import engine_call, say
@@ -49,13 +50,16 @@ async def planner(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
             step.outputs = {"plan": plan, "usage": usage}
     except EngineFailure as failure:
         say("planner", f"no plan: {one_line(failure)}")
-        return {
-            "plan": None,
-            "replans": replans,
-            "engine_failure": one_line(failure),
-            "usage": failure.usage,
-            "seconds_spent": time.monotonic() - started,
-        }
+        fallback = await _embedded_plan(bench.context, evidence)
+        if fallback is None:
+            return {
+                "plan": None,
+                "replans": replans,
+                "engine_failure": one_line(failure),
+                "usage": failure.usage,
+                "seconds_spent": time.monotonic() - started,
+            }
+        plan, usage = fallback, failure.usage
     plan = _distinct_from(previous, plan.model_copy(update={"revision": replans}))
     await asyncio.to_thread(bench.folder.write_plan, plan)
     say("planner", f"{len(plan.subtasks)} sub-tasks: {plan.summary}")
@@ -69,6 +73,15 @@ async def planner(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
         "usage": usage,
         "seconds_spent": time.monotonic() - started,
     }
+
+
+async def _embedded_plan(context: Context, evidence: PlannerEvidence) -> Plan | None:
+    """With ``seed_embedded``: the embedded engine's plan in place of one that a chat Planner could not give."""
+    if not context.seed_embedded or context.planner == "embedded":
+        return None
+    plan, _ = await EmbeddedPlanner().plan(evidence)
+    told = f"{plan.summary} (the embedded Planner's, because the chat Planner gave no usable plan)"
+    return plan.model_copy(update={"summary": told})
 
 
 async def review_plan(state: State, runtime: Runtime[Context]) -> dict[str, Any]:

@@ -1,13 +1,15 @@
 """Answers that were given before, by everything that was asked: a repeated run costs nothing.
 
 The key is a digest of endpoint, model, messages, and what was sent with them, and of how often the same question
-was asked before in this run: a question that is repeated on purpose (another sample, a plan that was no use) gets the
+was asked before in this run. Measured figures do not count: no two runs measure the same, and a repeated run would
+never find its answers. A question that is repeated on purpose (another sample, a plan that was no use) gets the
 answer that it got the last time at this place, not the first one again. No key, no address and no prompt is stored.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,39 @@ from pydantic import ValidationError
 from stitchcuda.core.files import sha256_text, write_json
 from stitchcuda.core.records import Record
 
-__all__ = ["AnswerCache", "CachedAnswer", "CachedChatModel"]
+__all__ = ["AnswerCache", "CachedAnswer", "CachedChatModel", "without_measurements"]
 
 FORMAT_VERSION = 1
+
+
+_DECIMAL = re.compile(r"\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+")
+_VERDICT = re.compile(r"^(?:message|check|build|screen)\b")
+_PROFILE_ROW = re.compile(r"^\s*#%\s+# ms\b")
+_FENCE = re.compile(r"^(`{3,})(\w*)$")
+
+
+def without_measurements(text: str) -> str:
+    """``text`` with ``#`` for what a run measures: decimals, and all numbers of a verdict; programs stay as they are.
+
+    Rows of a profile are put in order, because their order is a measurement too.
+    """
+    lines: list[str] = []
+    rows: list[str] = []
+    fence = tag = ""
+    for line in text.split("\n"):
+        if match := _FENCE.match(line):
+            if not fence:
+                fence, tag = match.groups()
+            elif match.group(1) == fence and not match.group(2):
+                fence = tag = ""
+        if tag != "python":
+            line = (re.compile(r"\d+") if _VERDICT.match(line) else _DECIMAL).sub("#", _DECIMAL.sub("#", line))
+        if _PROFILE_ROW.match(line):
+            rows.append(" ".join(line.split()))
+            continue
+        lines += [*sorted(rows), line]
+        rows = []
+    return "\n".join([*lines, *sorted(rows)])
 
 
 class CachedAnswer(Record):
@@ -51,7 +83,7 @@ class AnswerCache:
 
     def key(self, endpoint: tuple[str, str], messages: list[BaseMessage], sent: dict[str, Any]) -> str:
         """The key of a question; each call counts as asking it once more."""
-        asked = [[message.type, str(message.text)] for message in messages]
+        asked = [[message.type, without_measurements(str(message.text))] for message in messages]
         question = sha256_text(json.dumps([FORMAT_VERSION, endpoint, asked, sent], sort_keys=True, default=str))
         self._asked[question] += 1
         return sha256_text(f"{question} {self._asked[question]}")

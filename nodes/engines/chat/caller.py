@@ -95,7 +95,7 @@ class Caller:
             used = message.usage_metadata
             answer = CachedAnswer(
                 model=getattr(self.model, "model_name", ""),
-                text=str(message.text),
+                text=redact(str(message.text), self.secrets),
                 finish_reason=str(message.response_metadata.get("finish_reason") or "stop"),
                 input_tokens=used["input_tokens"] if used else 0,
                 output_tokens=used["output_tokens"] if used else 0,
