@@ -179,6 +179,12 @@ class CheckReport(Record):
     message: str = ""
     own_kernel_launches: int | None = None
     """Launches of kernels from the candidate's own extensions in one call; ``None`` if not counted."""
+    replaced_share: float | None = None
+    """Share of the reference's work (elements read and written) that PyTorch no longer does; ``None`` if not logged."""
+    library_ops: tuple[str, ...] = ()
+    """Operators of cuBLAS and cuDNN that the candidate used."""
+    unscorable: tuple[str, ...] = ()
+    """Control outputs (``zeros``, ``first_output``, …) that would pass on this problem too: it proves nothing there."""
     seconds: float = 0.0
 
 
@@ -208,7 +214,21 @@ class TimingReport(Record):
     baselines: tuple[BaselineTiming, ...]
     """The first is the one that ``Evaluation.speedup`` names."""
     rounds: int
+    processes: int = 1
+    """Candidate processes that the rounds are from."""
+    stopped_by: Literal["interval", "budget", "rounds"] = "budget"
+    """``interval``: the 95 % interval of the ratio to eager came within 2 %."""
     launch_bound: bool | None = None
+    wall_ms: float | None = None
+    """Per call, by the parent's clock around batches of calls back to back."""
+    floor_ms: float | None = None
+    """What moving the problem's compulsory bytes takes at the least on this device; ``None``: not known."""
+    peak_extra_bytes: dict[str, int] = {}
+    """Device memory that a call of each side takes over what the side holds between calls, by the driver."""
+    clocks: dict[str, str] = {}
+    """Clocks, temperature, power and throttling, ``before_…`` and ``after_…``."""
+    notes: tuple[str, ...] = ()
+    """Baselines that could not be had, and why."""
     seconds: float = 0.0
 
 

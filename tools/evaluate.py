@@ -11,13 +11,14 @@ never runs a line of a candidate.
 from __future__ import annotations
 
 import contextlib
-import random
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Self
+
+from pydantic import Field
 
 from stitchcuda.core.errors import SettingsError, ToolchainError, WorkerError, one_line
 from stitchcuda.core.records import (
@@ -36,17 +37,20 @@ from stitchcuda.tools.build import Builder, ExtensionSpec
 from stitchcuda.tools.build.toolchain import find_toolchain
 from stitchcuda.tools.checks.run import construct, run_check, set_weights
 from stitchcuda.tools.checks.session import CandidateFailed, CandidateSession, ReferenceSession
+from stitchcuda.tools.health import crowded, free_bytes, gpu_trouble
 from stitchcuda.tools.sandbox import Worker, warm_up
 from stitchcuda.tools.sandbox.wire import close_all
 from stitchcuda.tools.screens.python_rules import screen_source
 from stitchcuda.tools.settling import settle
-from stitchcuda.tools.timing.run import run_timing
+from stitchcuda.tools.timing.baselines import Baseline, baseline_key
+from stitchcuda.tools.timing.stage import TimingOptions, run_timing
 
 __all__ = ["Cancelled", "Evaluator", "EvaluatorSettings", "settle"]
 
 Sizes = Literal["full", "reduced"]
 _REFERENCE_PATIENCE = 4.0
 """The reference also computes in float64 and compares: its calls may take this many times a candidate's limit."""
+_MAY_BREAK_THE_GPU = ("timeout", "crashed", "cuda_error", "flood", "protocol_broken", "worker_gone")
 
 
 class EvaluatorSettings(Record):
@@ -64,8 +68,15 @@ class EvaluatorSettings(Record):
     call_timeout_s: float = 60.0
     """For one call of the candidate, its import included, builds not."""
     timing_budget_s: float = 10.0
+    """Of timed rounds, for each candidate process."""
+    timing_processes: int = Field(default=1, ge=1)
+    """Fresh processes of the candidate that are timed; more of them average over where its memory happens to lie."""
+    baselines: tuple[Baseline, ...] = ("eager", "eager_tf32")
+    """Ways to run the reference; the first is the one that the speed-up names."""
     cross_compile: str | None = "sm_90"
     """On ``cpu`` with nvcc present: also compile for this target; ``None`` turns that off."""
+    sanitize: bool = False
+    """On ``cpu``: check every memory access of the kernels (bounds, alignment, races); a finding ends the call."""
     cache_dir: Path
     """Where built extensions are kept."""
 
@@ -124,7 +135,7 @@ class Evaluator:
 
     def screen(self, source: str) -> ScreenReport:
         """Static findings; ``block`` ones settle the matter."""
-        return screen_source(source)
+        return screen_source(source, self.settings.policy)
 
     def check(self, source: str) -> CheckReport:
         """Correctness on fresh inputs and weights, and whether own kernels ran.
@@ -134,8 +145,10 @@ class Evaluator:
         """
         started = time.monotonic()
         built: list[ExtensionBuild] = []
+        free: int | None = None
         try:
             reference = self._reference()
+            free = free_bytes(self.settings.device)
             with self._candidate(source, built, []) as candidate:
                 candidate.import_source()
                 return run_check(
@@ -146,7 +159,7 @@ class Evaluator:
                     policy=self.settings.policy,
                 )
         except CandidateFailed as failed:
-            return _failed_check(failed, built, time.monotonic() - started)
+            return self._failed(failed, built, free, time.monotonic() - started)
         except WorkerError as error:
             return self._machine_error(error, time.monotonic() - started)
 
@@ -160,23 +173,27 @@ class Evaluator:
             raise SettingsError("the cpu device is an emulator: times on it would mean nothing")
         started = time.monotonic()
         built: list[ExtensionBuild] = []
-        try:
-            reference = self._reference()
+        free = free_bytes(self.settings.device)
+
+        @contextlib.contextmanager
+        def imported() -> Iterator[CandidateSession]:
             with self._candidate(source, built, []) as candidate:
                 candidate.import_source()
-                transfer = construct(reference, candidate)
-                seed = random.Random(self._fresh_seed())
-                fresh = transfer.how in ("by_name", "by_order")
-                set_weights(reference, candidate, transfer, seed.randrange(1 << 31) if fresh else None)
-                return run_timing(
-                    reference,
-                    candidate,
-                    budget_s=self.settings.timing_budget_s,
-                    seed=seed.randrange(1 << 62),
-                    input_bytes=int(reference.info["input_bytes"]),
-                )
+                yield candidate
+
+        try:
+            reference = self._reference()
+            options = TimingOptions(
+                device=self.settings.device,
+                baselines=self.settings.baselines,
+                budget_s=self.settings.timing_budget_s,
+                processes=self.settings.timing_processes,
+                folder=self.settings.cache_dir / "timing",
+                key=baseline_key(self._source, self.machine),
+            )
+            return run_timing(reference, imported, options, self._fresh_seed(), self._stop_if_cancelled)
         except CandidateFailed as failed:
-            return _failed_check(failed, built, time.monotonic() - started)
+            return self._failed(failed, built, free, time.monotonic() - started)
         except WorkerError as error:
             return self._machine_error(error, time.monotonic() - started)
         finally:
@@ -233,6 +250,8 @@ class Evaluator:
             stages += [("timing", self.time), ("profile", self.profile)]
         for name, stage in stages:
             reports[name] = stage(source)
+            if name == "build" and not reports[name].ok:
+                reports["screen"] = self.screen(source)  # an import may fail because of what a rule blocks
             evaluation = settled()
             if not evaluation.passed:
                 return evaluation
@@ -334,7 +353,15 @@ class Evaluator:
             specs.append(spec)
             return result.model_dump(mode="json")
 
-        session = CandidateSession(source, self.settings.device, self.settings.call_timeout_s, self._register, build)
+        session = CandidateSession(
+            source,
+            self.settings.device,
+            self.settings.call_timeout_s,
+            self._register,
+            build,
+            # Their names are content hashes: without a listing nobody finds another candidate's.
+            extensions=(self._builder.store.path("").absolute(),),
+        )
         try:
             yield session
         except WorkerError:
@@ -346,7 +373,7 @@ class Evaluator:
 
     def _target(self) -> str:
         if self.settings.device == "cpu":
-            return "cpu"
+            return "cpu+sanitize" if self.settings.sanitize else "cpu"
         return str(self._reference().info["target"])
 
     def _cross_compile(self, specs: list[ExtensionSpec]) -> tuple[ExtensionBuild, ...]:
@@ -365,7 +392,21 @@ class Evaluator:
         self._stop_if_cancelled()
         return tuple(results)
 
-    def _machine_error(self, error: WorkerError, seconds: float) -> CheckReport:
+    def _failed(
+        self, failed: CandidateFailed, built: list[ExtensionBuild], free_before: int | None, seconds: float
+    ) -> CheckReport:
+        """The candidate's failure, unless the GPU's state says that the machine is at fault."""
+        session = self._reference_session
+        if failed.reason == "out_of_memory" and session is not None:
+            if crowded(free_before, int(session.info["input_bytes"])):
+                assert free_before is not None
+                told = f"other processes left {free_before / 2**30:.1f} GiB of the GPU's memory: {failed.message}"
+                return self._machine_error(WorkerError(told), seconds, "gpu_crowded")
+        elif failed.reason in _MAY_BREAK_THE_GPU and (trouble := gpu_trouble(self.settings.device)):
+            return self._machine_error(WorkerError(trouble), seconds, "gpu_lost")
+        return _failed_check(failed, built, seconds)
+
+    def _machine_error(self, error: WorkerError, seconds: float, reason: str = "reference_failed") -> CheckReport:
         """The trusted side failed: start afresh next time, and say so."""
         if isinstance(error, Cancelled):
             raise error
@@ -374,7 +415,7 @@ class Evaluator:
         return CheckReport(
             ok=False,
             status=Status.MACHINE_ERROR,
-            reasons=("reference_failed",),
+            reasons=(reason,),
             message=one_line(error),
             seconds=seconds,
         )

@@ -4,6 +4,8 @@
 first of these that applies   status and reasons
 ============================  ============================================================================
 an extension did not compile  ``build_failed``: ``compile_error``, or ``cross_compile_error``
+the import raised, and a      ``cheating``: it failed because of what it tried
+finding blocks
 the import failed             by the code in front of ``BuildReport.error`` (``timeout: …`` is ``timeout``, a
                               syntax error is ``build_failed``, all others ``runtime_error``)
 a finding blocks              ``cheating``: the rules of the blocking findings
@@ -33,7 +35,12 @@ if TYPE_CHECKING:
 
 __all__ = ["settle"]
 
-_IMPORT_STATUS = {"timeout": Status.TIMEOUT, "syntax_error": Status.BUILD_FAILED}
+_IMPORT_STATUS = {
+    "timeout": Status.TIMEOUT,
+    "syntax_error": Status.BUILD_FAILED,
+    "harness_tamper": Status.CHEATING,
+    "precision_downgrade": Status.CHEATING,
+}
 
 
 def settle(
@@ -78,9 +85,10 @@ def _verdict(
     check: CheckReport | None,
     timing: TimingReport | CheckReport | None,
 ) -> tuple[Status, tuple[str, ...], str]:
-    if build is not None and not build.ok:
+    blocked = screen is not None and screen.blocked
+    if build is not None and not build.ok and not (blocked and build.error.startswith("import_error")):
         return _build_verdict(build)
-    if screen is not None and screen.blocked:
+    if screen is not None and blocked:
         blocking = [finding for finding in screen.findings if finding.severity == "block"]
         first = blocking[0]
         where = f" (line {first.line})" if first.line else ""

@@ -7,16 +7,19 @@ tolerances.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from stitchcuda.tools.checks.inputs import map_tensors, tensors_of
+from stitchcuda.tools.checks.op_log import log_operators
 from stitchcuda.tools.checks.own_kernels import LaunchCounter
 from stitchcuda.tools.checks.program import describe_error, execute
+from stitchcuda.tools.checks.watch import Integrity, late_change, numerics, threads_alive
 from stitchcuda.tools.checks.weights import describe_state, floating_buffers
+from stitchcuda.tools.emulator.schedules import SCHEDULES, use_schedule
 from stitchcuda.tools.profiling.torch_profile import profile_call
 from stitchcuda.tools.sandbox.loop import serve
 from stitchcuda.tools.sandbox.tensors import pack, unpack
@@ -35,6 +38,7 @@ def main(channel: Channel, folder: Path) -> None:
         "construct": worker.construct,
         "state": worker.state,
         "call": worker.call,
+        "soak": worker.soak,
         "profile": worker.profile,
         "time_setup": worker.time_setup,
         "time_round": worker.time_round,
@@ -67,6 +71,8 @@ class _CandidateWorker:
         self._folder = folder
         self._timed: TimedCalls | None = None
         self._held: Any = None
+        self._calls = 0
+        self._slot: Any = None
 
     def import_source(self, header: dict[str, Any], _: list[int]) -> Answer:
         """Execute the file; the extensions that it asks for are built by the parent meanwhile."""
@@ -81,9 +87,16 @@ class _CandidateWorker:
         from stitchcuda.tools.build.capture import capture_load_inline
 
         capture_load_inline(self._request_build)
-        before = _numerics()
+        self._numerics = numerics()
+        self._integrity = Integrity()
         self._module = execute(header["source"], self._folder, "candidate")
-        return {"has_modelnew": hasattr(self._module, "ModelNew"), "numerics_changed": _numerics() != before}, []
+        return {"has_modelnew": hasattr(self._module, "ModelNew"), **self._tampering()}, []
+
+    def _tampering(self) -> dict[str, list[str]]:
+        """What is not as it was before the candidate came."""
+        now = numerics()
+        moved = [f"{name} = {now[name]}" for name, value in self._numerics.items() if now[name] != value]
+        return {"numerics": moved, "tampered": self._integrity.changed()}
 
     def _request_build(self, spec: Any) -> dict[str, Any]:
         self._channel.send({"ask": "build", "spec": spec.to_json()})
@@ -123,13 +136,24 @@ class _CandidateWorker:
     def call(self, header: dict[str, Any], descriptors: list[int]) -> Answer:
         """One forward pass. ``held`` sends the outputs of the previous call once more, after this one."""
         inputs = unpack(header["inputs"], descriptors, self._device)
+        if header["reuse"]:
+            inputs = self._in_slot(inputs)
         pristine = map_tensors(inputs, torch.clone)
+        if self._device.type == "cpu":
+            if not header["reuse"]:  # torch's own memory, of which a sanitized extension knows the bounds
+                inputs, pristine = pristine, inputs
+            use_schedule(SCHEDULES[self._calls % len(SCHEDULES)])  # a race gives wrong values in one of them
+            self._calls += 1
         self._poison(header["output_bytes"])
+        threads = threads_alive()
         with torch.no_grad():
+            launches, operators = None, None
             if header["count"]:
-                outputs, launches = self._launches.during(lambda: self._model(*inputs))
+                (outputs, launches), operators = log_operators(
+                    lambda: self._launches.during(lambda: self._model(*inputs)), self._folder
+                )
             else:
-                outputs, launches = self._model(*inputs), None
+                outputs = self._model(*inputs)
         self._wait()
         packed: dict[str, Any] = {"outputs": outputs}
         if header["held"]:
@@ -138,8 +162,43 @@ class _CandidateWorker:
             packed["buffers"] = floating_buffers(self._model)
         tree, attached = pack(packed)
         parts = dict(tree["items"])
+        late = late_change(outputs, threads) if header["count"] else False
+        mutated = _differ(inputs, pristine)
         self._held = outputs if header["hold"] else None
-        return {**parts, "launches": launches, "mutated": _differ(inputs, pristine)}, attached
+        if not header["hold"]:
+            self._spoil(outputs, inputs)
+        watched = {"launches": launches, "operators": operators, "mutated": mutated, "late": late, **self._tampering()}
+        return {**parts, **watched}, attached
+
+    def _in_slot(self, inputs: Any) -> Any:
+        """The contents in the same tensors as last time: same objects, same addresses."""
+        if self._slot is None or not _alike(self._slot, inputs):
+            self._slot = inputs
+            return inputs
+        for kept, new in zip(tensors_of(self._slot), tensors_of(inputs), strict=True):
+            kept.copy_(new)
+        return self._slot
+
+    def _spoil(self, outputs: Any, inputs: Any) -> None:
+        """Overwrite what was returned, as a caller may: a cache that hands it out again gives itself away."""
+        kept = [*tensors_of(inputs), *self._model.parameters(), *self._model.buffers()]
+        foreign = {tensor.untyped_storage().data_ptr() for tensor in kept}
+        with torch.inference_mode():
+            for tensor in tensors_of(outputs):
+                plain = type(tensor) is torch.Tensor and tensor.layout is torch.strided and tensor.device.type != "meta"
+                if not plain or tensor.untyped_storage().data_ptr() in foreign:
+                    continue
+                if tensor.is_floating_point() and all(stride for stride in tensor.stride()):
+                    tensor.fill_(float("nan"))
+
+    def soak(self, header: dict[str, Any], descriptors: list[int]) -> Answer:
+        """Calls that nobody looks at, so that the next one is not among the first few."""
+        inputs = unpack(header["inputs"], descriptors, self._device)
+        with torch.no_grad():
+            for _ in range(header["calls"]):
+                self._model(*map_tensors(inputs, torch.clone))
+        self._wait()
+        return {}, []
 
     def profile(self, header: dict[str, Any], descriptors: list[int]) -> Answer:
         inputs = unpack(header["inputs"], descriptors, self._device)
@@ -169,6 +228,8 @@ class _CandidateWorker:
     def _wait(self) -> None:
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
+        elif (failed := self._launches.take_error()) is not None:
+            raise RuntimeError(f"CUDA error: {failed}")
 
     def _poison(self, sizes: list[int]) -> None:
         """Leave NaN in the memory that the outputs will probably be given, so that a skipped write shows."""
@@ -179,10 +240,9 @@ class _CandidateWorker:
         del blocks
 
 
-def _numerics() -> tuple[Any, ...]:
-    """Settings that would move the meaning of every later computation in this process."""
-    read: Callable[[], Any] = torch.get_float32_matmul_precision
-    return (read(), torch.backends.cudnn.allow_tf32, torch.get_default_dtype(), torch.is_grad_enabled())
+def _alike(a: Any, b: Any) -> bool:
+    pairs = [tensors_of(a), tensors_of(b)]
+    return [(t.shape, t.dtype) for t in pairs[0]] == [(t.shape, t.dtype) for t in pairs[1]]
 
 
 def _differ(inputs: Any, pristine: Any) -> list[int]:

@@ -41,7 +41,9 @@ def _walk(
     kind = tree.get("t")
     if isinstance(plain, torch.Tensor):
         if kind != "tensor":
-            yield _structure(path, "a tensor", _say(tree))
+            # A tensor that could not be passed on as bytes says its dtype and layout in brackets.
+            subclass = kind == "other" and str(tree.get("type", "")).endswith(")")
+            yield _structure(path, "a tensor", _say(tree)) | {"subclass": subclass}
             return
         if list(plain.shape) != list(tree["shape"]):
             yield {"path": path, "kind": "shape", "expected": list(plain.shape), "got": list(tree["shape"])}

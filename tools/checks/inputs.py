@@ -13,7 +13,16 @@ from typing import Any
 
 import torch
 
-__all__ = ["LAWS", "draw_inputs", "map_tensors", "seed_everything", "tensors_of", "vary"]
+__all__ = [
+    "LAWS",
+    "draw_inputs",
+    "edit",
+    "map_tensors",
+    "seed_everything",
+    "smaller_batch",
+    "tensors_of",
+    "vary",
+]
 
 LAWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "as_given": lambda x: x,
@@ -21,7 +30,48 @@ LAWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "negated": lambda x: -x,
     "scaled_0.01": lambda x: x * 0.01,
     "shifted": lambda x: x + 0.5,
+    "sparse": lambda x: torch.where(torch.rand_like(x, dtype=torch.float32) < 0.05, x * 4, torch.zeros_like(x)),
+    "integers": lambda x: torch.randint_like(x, -3, 4),
+    "edge": lambda x: _edge(x),
 }
+_EDGE_VALUES = (0.0, -0.0, 1.0, -1.0, 1e-20, 100.0, -100.0)
+
+
+def _edge(tensor: torch.Tensor) -> torch.Tensor:
+    """A few values at the borders of what functions are usually approximated for."""
+    chosen = torch.randint(len(_EDGE_VALUES), tensor.shape, device=tensor.device)
+    edges = torch.tensor(_EDGE_VALUES, dtype=tensor.dtype, device=tensor.device)[chosen]
+    result = torch.where(torch.rand_like(tensor, dtype=torch.float32) < 0.02, edges, tensor).contiguous()
+    if tensor.numel() >= 4 * len(_EDGE_VALUES):
+        places = torch.randperm(tensor.numel(), device=tensor.device)[: len(_EDGE_VALUES)]
+        result.view(-1)[places] = torch.tensor(_EDGE_VALUES, dtype=tensor.dtype, device=tensor.device)
+    return result
+
+
+def edit(inputs: list[Any], fresh: list[Any]) -> list[Any]:
+    """``inputs`` with the middle half of each floating tensor replaced by what ``fresh`` has there.
+
+    Their first and last elements stay, so that a cache whose key is a handful of elements gives the old result.
+    """
+    news = iter(tensors_of(fresh))
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        new, count = next(news), tensor.numel()
+        result = tensor.clone(memory_format=torch.contiguous_format)
+        if tensor.is_floating_point() and new.shape == tensor.shape:
+            middle = slice(count // 4, count - count // 4)
+            result.view(-1)[middle] = new.reshape(-1)[middle]
+        return result
+
+    return [map_tensors(item, change) for item in inputs]
+
+
+def smaller_batch(inputs: list[Any]) -> tuple[list[Any], int] | None:
+    """The same with one item less in the first dimension, where all tensors agree about it; and its former size."""
+    sizes = {tensor.shape[0] if tensor.dim() else 0 for tensor in tensors_of(inputs)}
+    if len(sizes) != 1 or (batch := sizes.pop()) < 2:
+        return None
+    return [map_tensors(item, lambda t: t[:-1].contiguous()) for item in inputs], batch
 
 
 def seed_everything(seed: int) -> None:

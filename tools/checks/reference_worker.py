@@ -14,8 +14,20 @@ from typing import Any
 import torch
 
 from stitchcuda.tools.checks.compare import compare, digest
+from stitchcuda.tools.checks.controls import LowPrecision, failing_controls
+from stitchcuda.tools.checks.downgrade import looks_downgraded
 from stitchcuda.tools.checks.golden import Golden, ReferenceModel
-from stitchcuda.tools.checks.inputs import draw_inputs, seed_everything, tensors_of, vary
+from stitchcuda.tools.checks.inputs import (
+    draw_inputs,
+    edit,
+    map_tensors,
+    seed_everything,
+    smaller_batch,
+    tensors_of,
+    vary,
+)
+from stitchcuda.tools.checks.laws import TIES
+from stitchcuda.tools.checks.op_log import log_operators
 from stitchcuda.tools.checks.program import describe_error, execute
 from stitchcuda.tools.checks.weights import describe_state, floating_buffers, randomise
 from stitchcuda.tools.profiling.torch_profile import profile_call
@@ -23,6 +35,7 @@ from stitchcuda.tools.sandbox.loop import serve
 from stitchcuda.tools.sandbox.tensors import pack, unpack
 from stitchcuda.tools.sandbox.wire import Channel
 from stitchcuda.tools.timing.calls import TimedCalls
+from stitchcuda.tools.timing.floor import compulsory_bytes, device_bandwidth
 
 __all__ = ["main"]
 
@@ -43,12 +56,14 @@ def main(channel: Channel, folder: Path) -> None:
         "weights": worker.weights,
         "inputs": worker.inputs,
         "repeat": worker.repeat,
+        "smaller_batch": worker.smaller_batch,
         "compare": worker.compare,
         "profile": worker.profile,
         "time_setup": worker.time_setup,
         "time_round": worker.time_round,
         "time_batch": worker.time_batch,
         "time_golden": worker.time_golden,
+        "time_floor": worker.time_floor,
         "time_end": worker.time_end,
     }
     serve(channel, {name: _told(operation) for name, operation in operations.items()})
@@ -92,6 +107,7 @@ class _ReferenceWorker:
             seed_everything(header["seed"])
             model = self._module.Model(**arguments) if isinstance(arguments, dict) else self._module.Model(*arguments)
             self._reference = ReferenceModel(model.to(self._device))
+            self._low = LowPrecision(self._reference.model)
             self._initial = {name: t.clone() for name, t in model.state_dict().items()}
             inputs = self._draw(secrets.randbits(31), "as_given")
             if self._reference.is_random(inputs):
@@ -99,6 +115,7 @@ class _ReferenceWorker:
                     "the reference is random (two runs on the same input differ, as with dropout in train mode): "
                     "its output cannot be compared; call .eval() in its constructor or remove the randomness"
                 )
+            operators = self._operators(inputs)
         except _Problem:
             raise
         except Exception as error:
@@ -111,11 +128,18 @@ class _ReferenceWorker:
             "training": bool(model.training),
             "input_bytes": sum(t.numel() * t.element_size() for t in tensors_of(inputs)),
             "torch": torch.__version__,
+            "operators": operators,
         }
         if self._device.type == "cuda":
             major, minor = torch.cuda.get_device_capability(self._device)
             reply |= {"target": f"sm_{major}{minor}", "gpu": torch.cuda.get_device_name(self._device)}
         return reply, descriptors
+
+    def _operators(self, inputs: list[Any]) -> list[list[Any]]:
+        with torch.no_grad():
+            _, operators = log_operators(lambda: self._reference.model(*map_tensors(inputs, torch.clone)), self._folder)
+        self._reference.model.load_state_dict(self._initial)
+        return operators
 
     def weights(self, header: dict[str, Any], _: list[int]) -> Answer:
         """Back to the values at construction, or new ones from a seed; the values go out by name."""
@@ -134,15 +158,25 @@ class _ReferenceWorker:
     def inputs(self, header: dict[str, Any], _: list[int]) -> Answer:
         """New inputs for call number ``call``, and their golden outputs."""
         law = header["law"]
+        if header["call"] == 0:
+            self._calls.clear()  # those of another candidate
         self._make_room()
         inputs, golden = self._drawn(header["seed"], law)
-        if law != "as_given" and (golden is None or not golden.all_finite):
+        if law != "as_given" and not self._usable(law, golden):
             # The law leaves the problem's domain (a logarithm of negative numbers): it would prove nothing.
             law = "as_given"
             inputs, golden = self._drawn(header["seed"], law)
         assert golden is not None
         self._keep(header["call"], inputs, golden)
-        return self._send_inputs(inputs, golden) | {"law": law}, self._descriptors
+        failed = self._controls(header, inputs, golden)
+        return self._send_inputs(inputs, golden) | {"law": law, "failed_controls": failed}, self._descriptors
+
+    def _controls(self, header: dict[str, Any], inputs: list[Any], golden: Golden) -> list[str]:
+        names: list[str] = header.get("controls") or []
+        if not names or sum(golden.output_bytes) > _HUGE_BYTES:
+            return names
+        first = self._calls.get(0) if header["call"] else None
+        return failing_controls(names, golden, inputs, first[1] if first else None, self._low, header["tolerances"])
 
     def _draw(self, seed: int, law: str) -> list[Any]:
         """Fresh inputs; large ones are drawn once and then made new on the device, which is a hundred times faster."""
@@ -154,7 +188,10 @@ class _ReferenceWorker:
         return inputs if self._base is None else vary(self._base, seed, law)
 
     def _drawn(self, seed: int, law: str) -> tuple[list[Any], Golden | None]:
-        inputs = self._draw(seed, law)
+        inputs = self._draw(seed, "as_given" if law == "edited" else law)
+        latest = self._calls[max(self._calls)][0] if self._calls else None
+        if law == "edited" and latest is not None:
+            inputs = edit(latest, inputs)
         model = self._reference.model
         before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
         try:
@@ -163,9 +200,37 @@ class _ReferenceWorker:
             if law == "as_given":
                 raise
             golden = None
-        if law != "as_given" and (golden is None or not golden.all_finite):
+        if law != "as_given" and not self._usable(law, golden):
             model.load_state_dict(before)
         return inputs, golden
+
+    def _usable(self, law: str, golden: Golden | None) -> bool:
+        """Whether inputs of this law are within the problem's domain, with one right answer."""
+        if golden is None or not golden.all_finite:
+            return False
+        return law not in TIES or all(t.is_floating_point() for t in tensors_of(golden.plain))
+
+    def smaller_batch(self, header: dict[str, Any], _: list[int]) -> Answer:
+        """Inputs with one item less, if the program takes them and its outputs follow; ``{"legal": False}`` if not."""
+        inputs, golden = self._calls[max(self._calls)]
+        self._make_room()
+        smaller = smaller_batch(inputs)
+        if smaller is None:
+            return {"legal": False}, []
+        fewer, batch = smaller
+        before = {name: tensor.clone() for name, tensor in self._reference.model.state_dict().items()}
+        try:
+            other = self._reference.call(fewer)
+        except Exception:  # noqa: BLE001  # a program that refuses another batch just has no such trial
+            self._reference.model.load_state_dict(before)
+            return {"legal": False}, []
+        pairs = list(zip(tensors_of(golden.plain), tensors_of(other.plain), strict=False))
+        follows = all(old.shape[:1] == (batch,) and new.shape == (batch - 1, *old.shape[1:]) for old, new in pairs)
+        if not pairs or not follows or not other.all_finite:
+            self._reference.model.load_state_dict(before)
+            return {"legal": False}, []
+        self._keep(header["call"], fewer, other)
+        return self._send_inputs(fewer, other) | {"law": "smaller_batch", "legal": True}, self._descriptors
 
     def repeat(self, header: dict[str, Any], _: list[int]) -> Answer:
         """The inputs of an earlier call again, under a new number."""
@@ -221,7 +286,17 @@ class _ReferenceWorker:
                     others = compare(earlier, tree, outputs, tolerances)
                     if all(leaf["kind"] == "values" and not leaf["mismatched"] for leaf in others):
                         equals.append(number)
-        reply = {"leaves": leaves, "buffers": buffers, "equals_call": equals, "digest": digest(tensors_of(outputs))}
+        downgraded = False
+        if failed and not equals and all(leaf["kind"] == "values" for leaf in leaves):
+            inputs = self._calls[header["call"]][0]
+            downgraded = looks_downgraded(golden, outputs, self._low.outputs(inputs))
+        reply = {
+            "leaves": leaves,
+            "buffers": buffers,
+            "equals_call": equals,
+            "digest": digest(tensors_of(outputs)),
+            "downgraded": downgraded,
+        }
         return reply, []
 
     def _compare_buffers(self, header: dict[str, Any], descriptors: list[int]) -> list[dict[str, Any]]:
@@ -255,7 +330,13 @@ class _ReferenceWorker:
 
     def time_round(self, header: dict[str, Any], _: list[int]) -> Answer:
         assert self._timed is not None
-        return {"ms": self._timed.round(header["order"], tf32=header["tf32"])}, []
+        try:
+            return {"ms": self._timed.round(header["order"], side=header["side"])}, []
+        except Exception as error:
+            if not header["side"].startswith("compile"):
+                raise
+            told = describe_error(error, "reference.py")  # a baseline that does not compile is no baseline
+            return {"uncompiled": f"{told['kind']}: {told['message']}"[:300]}, []
 
     def time_batch(self, header: dict[str, Any], _: list[int]) -> Answer:
         assert self._timed is not None
@@ -268,6 +349,15 @@ class _ReferenceWorker:
         inputs = self._timed.contents_of(header["entry"])
         self._keep(header["call"], inputs, self._reference.call(inputs))
         return {}, []
+
+    def time_floor(self, header: dict[str, Any], _: list[int]) -> Answer:
+        """What every correct program has to move, and how fast this device's memory is."""
+        inputs = self._draw(header["seed"], "as_given")
+        cache = int(getattr(torch.cuda.get_device_properties(self._device), "L2_cache_size", 0)) or 64 << 20
+        before = {name: tensor.clone() for name, tensor in self._reference.model.state_dict().items()}
+        moved = compulsory_bytes(self._reference.model, inputs, header["seed"], cache_bytes=cache)
+        self._reference.model.load_state_dict(before)
+        return {"bytes": moved, "bytes_per_s": device_bandwidth(self._device)}, []
 
     def time_end(self, _header: dict[str, Any], _: list[int]) -> Answer:
         """Give the memory of the timed sets back."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from stitchcuda.core.errors import ProblemError, WorkerError
 from stitchcuda.core.records import Status
+from stitchcuda.tools.checks.verdict import numerics_reason
 from stitchcuda.tools.sandbox.client import Limits, Worker, WorkerGone, spawn_worker
 from stitchcuda.tools.sandbox.memory import is_sealed
 from stitchcuda.tools.sandbox.wire import close_all
@@ -38,7 +40,7 @@ class CandidateFailed(Exception):
         self.line = line
 
 
-def _limits(device: str) -> Limits:
+def _limits(device: str, open_only: tuple[Path, ...] = ()) -> Limits:
     # CUDA reserves address space by the hundred gigabytes, so it cannot be limited there.
     return Limits(
         as_bytes=_CPU_ADDRESS_SPACE_BYTES if device == "cpu" else None,
@@ -46,6 +48,7 @@ def _limits(device: str) -> Limits:
         processes=512,
         # One: at reduced sizes a second thread costs more than it brings, most of all on a busy machine.
         threads=1 if device == "cpu" else 4,
+        open_only=open_only,
     )
 
 
@@ -100,14 +103,22 @@ class CandidateSession:
     """One candidate worker."""
 
     def __init__(
-        self, source: str, device: str, timeout_s: float, register: Callable[[Worker], None], build: BuildHandler
+        self,
+        source: str,
+        device: str,
+        timeout_s: float,
+        register: Callable[[Worker], None],
+        build: BuildHandler,
+        extensions: tuple[Path, ...] = (),
     ) -> None:
         self._source = source
         self._device = device
         self._timeout_s = timeout_s
         self._build = build
         self._builds = 0
-        self._worker = spawn_worker("stitchcuda.tools.checks.candidate_worker:main", _limits(device), name="candidate")
+        self._worker = spawn_worker(
+            "stitchcuda.tools.checks.candidate_worker:main", _limits(device, extensions), name="candidate"
+        )
         register(self._worker)
 
     @property
@@ -120,6 +131,11 @@ class CandidateSession:
         close_all(attached)
         if not reply.get("has_modelnew"):
             raise CandidateFailed(Status.RUNTIME_ERROR, "missing_modelnew", "the candidate defines no ModelNew")
+        for key, what in (("tampered", "replaced"), ("numerics", "set")):
+            told = reply.get(key)
+            if isinstance(told, list) and told:
+                reason = numerics_reason(told) if key == "numerics" else "harness_tamper"
+                raise CandidateFailed(Status.CHEATING, reason, f"the candidate {what} {str(told[0])[:200]} at import")
         return reply
 
     def ask(self, op: str, descriptors: Sequence[int] = (), **fields: Any) -> Reply:

@@ -9,7 +9,7 @@ from typing import Any
 
 from stitchcuda.core.records import OutputCheck, Status
 
-__all__ = ["TOLERANCES", "first_failure", "judge_leaf"]
+__all__ = ["CONTROLS", "TOLERANCES", "first_failure", "judge_leaf", "numerics_reason"]
 
 # 1e-4 of the golden's RMS lets float32 kernels sum in any order (and 3xTF32), and fails TF32 (~4e-4 RMS,
 # 2e-3 at the worst element) and bf16. The 16-bit types get two of their own roundings.
@@ -28,7 +28,10 @@ TOLERANCES: dict[str, Any] = {
     "own_error_factor": 4.0,
 }
 
-_WORST_FIRST = (Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.WRONG_VALUES)
+CONTROLS = ("zeros", "constant", "input_itself", "first_output", "half_of_the_work", "low_precision")
+"""What a lazy candidate would return (``controls.py``)."""
+
+_WORST_FIRST = (Status.CHEATING, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.WRONG_VALUES)
 
 
 def judge_leaf(trial: str, leaf: dict[str, Any]) -> tuple[OutputCheck, str]:
@@ -55,6 +58,9 @@ def judge_leaf(trial: str, leaf: dict[str, Any]) -> tuple[OutputCheck, str]:
         failed = OutputCheck(trial=trial, output=path, ok=False, status=Status.WRONG_VALUES, message=message, **numbers)
         return failed, code
     status = Status.WRONG_DTYPE if kind in ("dtype", "device") else Status.WRONG_SHAPE
+    if kind == "structure" and leaf.get("subclass"):
+        message = f"expected {leaf['expected']}, got {leaf['got']}: a tensor subclass may compute when it is looked at"
+        return OutputCheck(trial=trial, output=path, ok=False, status=Status.CHEATING, message=message), "lazy_output"
     code = {"structure": "structure", "shape": "shape", "dtype": "dtype", "device": "device"}[kind]
     message = f"expected {kind if kind != 'structure' else ''} {leaf['expected']}, got {leaf['got']}".replace("  ", " ")
     return OutputCheck(trial=trial, output=path, ok=False, status=status, message=message), code
@@ -70,3 +76,9 @@ def first_failure(checks: list[tuple[OutputCheck, str]]) -> tuple[Status, tuple[
             codes = tuple(dict.fromkeys(code for _, code in matching))
             return status, codes, f"{check.output} ({check.trial}): {check.message}"
     raise ValueError("no check has failed")
+
+
+def numerics_reason(moved: list[Any]) -> str:
+    """Settings that trade accuracy for speed have a reason of their own."""
+    speed = ("float32_matmul", "cudnn.allow_tf32", "autocast")
+    return "precision_downgrade" if all(str(item).startswith(speed) for item in moved) else "harness_tamper"

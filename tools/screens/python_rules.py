@@ -10,7 +10,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from stitchcuda.core.records import Finding, ScreenReport
+from stitchcuda.core.records import Finding, Policy, ScreenReport
+from stitchcuda.tools.screens.cuda_rules import cuda_findings
+from stitchcuda.tools.screens.indirect_rules import indirect_findings
 
 __all__ = ["screen_source"]
 
@@ -60,14 +62,19 @@ _COMPUTE = {
 _OPERATORS = (ast.MatMult,)
 
 
-def screen_source(source: str) -> ScreenReport:
+def screen_source(source: str, policy: Policy = "libraries") -> ScreenReport:
     """Findings about ``source``, ordered by line. A syntax error is no finding: the build stage tells it."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return ScreenReport()
     aliases = _aliases(tree)
-    findings = [*_hostile(tree, aliases), *_compute_in_forward(tree, aliases)]
+    findings = [
+        *_hostile(tree, aliases),
+        *_compute_in_forward(tree, aliases),
+        *indirect_findings(tree, lambda node: _dotted(node, aliases), policy),
+        *cuda_findings(tree, policy),
+    ]
     unique = {(f.rule, f.line, f.message): f for f in findings}
     return ScreenReport(findings=tuple(sorted(unique.values(), key=lambda f: (f.line or 0, f.rule))))
 
