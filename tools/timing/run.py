@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import random
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from stitchcuda.core.records import BaselineTiming, Status, TimingReport
+from stitchcuda.core.records import Status
 from stitchcuda.tools.checks.session import CandidateFailed, CandidateSession, ReferenceSession
 from stitchcuda.tools.checks.verdict import TOLERANCES, judge_leaf
 from stitchcuda.tools.sandbox.wire import close_all
+from stitchcuda.tools.timing.nvml import PeakMemory
 from stitchcuda.tools.timing.stats import ratio_interval, stats
 
-__all__ = ["run_timing"]
+__all__ = ["Measured", "measure"]
 
 _SET_BUDGET_BYTES = 4 << 30
+_FLOOR_LIMIT_BYTES = 4 << 30
+"""Inputs above this are not probed for what of them matters: it would take seconds."""
 _WARM_UPS = 5
 _CALLS_PER_ROUND = 10
 _MIN_ROUNDS = 5
@@ -29,17 +34,91 @@ _VERIFY_EVERY = 4
 _FIRST_CALL = 1_000_000
 """Timed calls are numbered from here, apart from those of the check."""
 
+Clock = Callable[[], float]
 
-def run_timing(
-    reference: ReferenceSession, candidate: CandidateSession, *, budget_s: float, seed: int, input_bytes: int
-) -> TimingReport:
-    """Rounds until the interval of the ratio is within 2 % or ``budget_s`` is spent.
+
+@dataclass
+class Measured:
+    """What one candidate process gave."""
+
+    times: dict[str, list[list[float]]]
+    """Milliseconds, ``[side][round][call]``; the side ``candidate`` is always there, and ``eager``."""
+    wall_ms: float = 0.0
+    floor_ms: float | None = None
+    stopped_by: Literal["interval", "budget", "rounds"] = "rounds"
+    peak_extra_bytes: dict[str, int] = field(default_factory=dict)
+    uncompiled: dict[str, str] = field(default_factory=dict)
+
+
+def measure(
+    reference: ReferenceSession,
+    candidate: CandidateSession,
+    *,
+    baselines: Sequence[str],
+    budget_s: float,
+    seed: int,
+    input_bytes: int,
+    used_bytes: Callable[[], int | None] = lambda: None,
+    clock: Clock = time.perf_counter,
+) -> Measured:
+    """Rounds until the interval of the ratio to eager is within 2 % or ``budget_s`` is spent.
+
+    Args:
+        baselines: ways to run the reference; ``eager`` is added when it is missing.
+        used_bytes: memory in use on the whole device, by the driver.
 
     Raises:
-        CandidateFailed: with ``cheating`` when a timed output is wrong or the clocks disagree.
+        CandidateFailed: with ``cheating`` when a timed output is wrong, the clocks disagree, or the time is below
+            what the problem's bytes take.
     """
-    started = time.monotonic()
     secret = random.Random(seed)
+    found = Measured(times={})
+    sets = _send_inputs(reference, candidate, secret, input_bytes)
+    sides = list(dict.fromkeys(("eager", "candidate", *baselines)))
+    for side in list(sides):
+        try:
+            _round(reference, candidate, side, _order(secret, sets, _WARM_UPS))
+        except _Uncompiled as reason:
+            sides.remove(side)
+            found.uncompiled[side] = str(reason)
+    started = clock()
+    slowest = max(sorted(_round(reference, candidate, side, _order(secret, sets, 3)))[1] for side in sides)
+    # A round of slow calls is short, so that several rounds fit into the budget.
+    calls = max(1, min(_CALLS_PER_ROUND, int(budget_s * 1e3 / (slowest * len(sides) * _MIN_ROUNDS * 1.5))))
+
+    found.times = {side: [] for side in sides}
+    for number in range(_MAX_ROUNDS):
+        order = _order(secret, sets, calls)
+        turn = list(sides)
+        secret.shuffle(turn)
+        for side in turn:
+            found.times[side].append(_round(reference, candidate, side, order))
+        if number % _VERIFY_EVERY == 0:
+            _verify(reference, candidate, order[-1], _FIRST_CALL + number)
+        if number + 1 >= _MIN_ROUNDS:
+            ratio, low, high = ratio_interval(found.times["eager"], found.times["candidate"])
+            if (high - low) / ratio <= _TARGET_WIDTH:
+                found.stopped_by = "interval"
+                break
+        if clock() - started > (budget_s if number + 1 >= _MIN_ROUNDS else 2 * budget_s):
+            found.stopped_by = "budget"
+            break
+    _verify(reference, candidate, order[-1], _FIRST_CALL + _MAX_ROUNDS)
+    median_ms = stats(found.times["candidate"]).median_ms
+    found.wall_ms = _second_clock(candidate, median_ms, budget_s, clock)
+    found.floor_ms = _above_floor(reference, median_ms, secret, input_bytes)
+    found.peak_extra_bytes = _peak_memory(reference, candidate, used_bytes)
+    return found
+
+
+class _Uncompiled(Exception):
+    """``torch.compile`` refuses the reference."""
+
+
+def _send_inputs(
+    reference: ReferenceSession, candidate: CandidateSession, secret: random.Random, input_bytes: int
+) -> int:
+    """The sets of contents that all calls are made from; how many there are."""
     sets = max(1, min(4, _SET_BUDGET_BYTES // max(1, input_bytes)))
     for _ in range(sets):
         reply, inputs = reference.ask("time_setup", seed=secret.randrange(1 << 31))
@@ -48,46 +127,7 @@ def run_timing(
             close_all(attached)
         finally:
             close_all(inputs)
-    sides = ("eager", "candidate", "eager_tf32")
-    for side in sides:
-        _round(reference, candidate, side, _order(secret, sets, _WARM_UPS))
-    first = _round(reference, candidate, "candidate", _order(secret, sets, 3))
-    slowest = max(sorted(first)[1], sorted(_round(reference, candidate, "eager", _order(secret, sets, 3)))[1])
-    # A round of slow calls is short, so that several rounds fit into the budget.
-    calls = max(1, min(_CALLS_PER_ROUND, int(budget_s * 1e3 / (slowest * len(sides) * _MIN_ROUNDS * 1.5))))
-
-    times: dict[str, list[list[float]]] = {side: [] for side in sides}
-    for number in range(_MAX_ROUNDS):
-        order = _order(secret, sets, calls)
-        turn = list(sides)
-        secret.shuffle(turn)
-        for side in turn:
-            times[side].append(_round(reference, candidate, side, order))
-        if number % _VERIFY_EVERY == 0:
-            _verify(reference, candidate, order[-1], _FIRST_CALL + number)
-        if number + 1 >= _MIN_ROUNDS:
-            ratio, low, high = ratio_interval(times["eager"], times["candidate"])
-            if (high - low) / ratio <= _TARGET_WIDTH or time.monotonic() - started > budget_s:
-                break
-        elif time.monotonic() - started > 2 * budget_s:
-            break
-    _verify(reference, candidate, order[-1], _FIRST_CALL + _MAX_ROUNDS)
-    mine = stats(times["candidate"])
-    wall_ms = _second_clock(candidate, mine.median_ms, budget_s)
-    baselines = []
-    for side in ("eager", "eager_tf32"):
-        ratio, low, high = ratio_interval(times[side], times["candidate"])
-        baselines.append(
-            BaselineTiming(name=side, stats=stats(times[side]), speedup=ratio, speedup_low=low, speedup_high=high)
-        )
-    return TimingReport(
-        candidate=mine,
-        baselines=tuple(baselines),
-        rounds=len(times["candidate"]),
-        # Back-to-back calls that take as long as a lone one, and that short: the CPU's launches set the pace.
-        launch_bound=mine.median_ms < 0.05 and wall_ms > 0.8 * mine.median_ms,
-        seconds=time.monotonic() - started,
-    )
+    return sets
 
 
 def _order(secret: random.Random, sets: int, calls: int) -> list[list[Any]]:
@@ -96,14 +136,17 @@ def _order(secret: random.Random, sets: int, calls: int) -> list[list[Any]]:
 
 def _round(reference: ReferenceSession, candidate: CandidateSession, side: str, order: list[list[Any]]) -> list[float]:
     if side != "candidate":
-        reply, attached = reference.ask("time_round", order=order, tf32=side == "eager_tf32")
+        reply, attached = reference.ask("time_round", order=order, side=side)
+        if "uncompiled" in reply:
+            close_all(attached)
+            raise _Uncompiled(reply["uncompiled"])
     else:
         reply, attached = candidate.ask("time_round", order=order)
     close_all(attached)
     times = reply.get("ms")
     if not isinstance(times, list) or len(times) != len(order):
         raise CandidateFailed(Status.CHEATING, "timing_disagreement", f"{side} reported a wrong number of times")
-    if not all(isinstance(ms, float) and ms > 0 for ms in times):
+    if not all(isinstance(ms, float) and 0 < ms < float("inf") for ms in times):
         raise CandidateFailed(Status.CHEATING, "timing_disagreement", f"{side} reported impossible times")
     return [float(ms) for ms in times]
 
@@ -133,7 +176,7 @@ def _verify(reference: ReferenceSession, candidate: CandidateSession, entry: lis
         raise CandidateFailed(Status.CHEATING, "stale_output", message)
 
 
-def _second_clock(candidate: CandidateSession, median_ms: float, budget_s: float) -> float:
+def _second_clock(candidate: CandidateSession, median_ms: float, budget_s: float, clock: Clock) -> float:
     """Milliseconds per call by the parent's wall clock around device-wide synchronised batches.
 
     The difference of a long and a short batch cancels the cost of talking to the worker. Work that the events did not
@@ -142,10 +185,10 @@ def _second_clock(candidate: CandidateSession, median_ms: float, budget_s: float
     many = max(4, min(200, int(0.2 * budget_s * 1e3 / max(median_ms, 0.02))))
 
     def wall(calls: int) -> float:
-        started = time.perf_counter()
+        started = clock()
         _, attached = candidate.ask("time_batch", calls=calls)
         close_all(attached)
-        return (time.perf_counter() - started) * 1e3
+        return (clock() - started) * 1e3
 
     wall(2)
     per_call = min((wall(many + 2) - wall(2)) / many for _ in range(2))
@@ -157,3 +200,37 @@ def _second_clock(candidate: CandidateSession, median_ms: float, budget_s: float
             "timed span",
         )
     return per_call
+
+
+def _above_floor(
+    reference: ReferenceSession, median_ms: float, secret: random.Random, input_bytes: int
+) -> float | None:
+    """The roofline floor in milliseconds; a time below it is impossible for a program that does the work."""
+    if input_bytes > _FLOOR_LIMIT_BYTES:
+        return None
+    reply, attached = reference.ask("time_floor", seed=secret.randrange(1 << 31))
+    close_all(attached)
+    if not reply["bytes_per_s"]:
+        return None
+    floor_ms = float(reply["bytes"] / reply["bytes_per_s"] * 1e3)
+    if median_ms < floor_ms:
+        raise CandidateFailed(
+            Status.CHEATING,
+            "below_floor",
+            f"{median_ms:.4f} ms per call, but moving the {reply['bytes'] / 1e6:.1f} MB that no program can do without "
+            f"takes {floor_ms:.4f} ms at the memory's peak rate",
+        )
+    return floor_ms
+
+
+def _peak_memory(
+    reference: ReferenceSession, candidate: CandidateSession, used_bytes: Callable[[], int | None]
+) -> dict[str, int]:
+    found = {}
+    for name, session in (("candidate", candidate), ("eager", reference)):
+        close_all(session.ask("time_batch", calls=0)[1])
+        with PeakMemory(used_bytes) as peak:
+            close_all(session.ask("time_batch", calls=2)[1])
+        if peak.extra_bytes is not None:
+            found[name] = peak.extra_bytes
+    return found
