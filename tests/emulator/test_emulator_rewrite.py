@@ -157,12 +157,10 @@ def test_words_of_the_host_side(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("source", "feature", "line"),
     [
-        ('int f() {\n asm volatile("mov.u32 %0, %laneid;" : "=r"(x));\n}', "inline PTX", 2),
+        ('int f() {\n asm volatile("activemask.b32 %0;" : "=r"(x));\n}', "inline PTX", 2),
         ('__asm__("bar.sync 1, 64;");', "inline PTX", 1),
-        ("#include <vector>\n#include <cub/block/block_reduce.cuh>\n", "CUB", 2),
-        ("#include <mma.h>\n", "tensor cores", 1),
-        ("#include <cublas_v2.h>\n", "cuBLAS", 1),
-        ("\n\nusing namespace nvcuda;\n", "tensor cores", 3),
+        ("#include <vector>\n#include <cub/device/device_reduce.cuh>\n", "CUB", 2),
+        ("#include <cublasLt.h>\n", "cuBLASLt", 1),
         ("__global__ void a() {}\n__global__ void b() {\n a<<<1, 1>>>();\n}\n", "dynamic parallelism", 3),
         ("void f() { __shared__ float a = 3; }", "initialised", 1),
         ("__global__ void k() { k<<<1, 1>>>;", "launch", 1),
@@ -209,3 +207,35 @@ def test_soup_of_cuda_never_crashes_and_keeps_its_lines(source: str) -> None:
 def test_text_without_cuda_is_returned_byte_for_byte(source: str) -> None:
     if not CUDA_WORDS.search(source):
         assert rewrite(source, "x").text == source
+
+
+@pytest.mark.parametrize(
+    ("condition", "taken"),
+    [
+        ("#if __CUDA_ARCH__ >= 800", True),
+        ("#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 700)", False),
+        ("#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 1000", False),
+        ("#ifdef __CUDA_ARCH__", True),
+        ("#ifndef __CUDACC__", False),
+        ("#ifdef USE_ROCM", False),
+        ("#if 0", False),
+        ("#if 1 // always", True),
+    ],
+)
+def test_only_the_branch_that_is_taken_has_to_be_supported(condition: str, taken: bool) -> None:
+    hard, easy = 'asm volatile("wgmma.fence.sync.aligned;");', "int a;"
+    for first, second, is_hard_taken in ((hard, easy, taken), (easy, hard, not taken)):
+        text = f"void f() {{\n{condition}\n{first}\n#else\n{second}\n#endif\n}}\n"
+        if is_hard_taken:
+            with pytest.raises(UnsupportedOnCpu, match="wgmma"):
+                rewrite(text, "a.cu")
+        else:
+            assert hard in rewrite(text, "a.cu").text
+
+
+@pytest.mark.parametrize("condition", ["#if USE_FAST", "#ifdef MINE", "#if __CUDA_ARCH__ >= 900 && MINE", "#if (("])
+def test_branches_of_an_unknown_condition_must_all_be_supported(condition: str) -> None:
+    with pytest.raises(UnsupportedOnCpu, match="wgmma"):
+        rewrite(f'{condition}\nasm("wgmma.fence.sync.aligned;");\n#else\nint a;\n#endif\n', "a.cu")
+    with pytest.raises(UnsupportedOnCpu, match="wgmma"):
+        rewrite(f'{condition}\nint a;\n#else\nasm("wgmma.fence.sync.aligned;");\n#endif\n', "a.cu")

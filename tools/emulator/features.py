@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stitchcuda.tools.emulator.ptx import parse_asm, translate
 from stitchcuda.tools.emulator.scanner import Lines, Token
+from stitchcuda.tools.emulator.splice import Splices
 from stitchcuda.tools.emulator.unsupported import UnsupportedOnCpu
 
-__all__ = ["refuse_unsupported"]
+__all__ = ["refuse_unsupported", "rewrite_ptx"]
 
 _HEADERS = {
-    "mma.h": "tensor cores (wmma)",
-    "cub/": "CUB",
     "thrust/": "Thrust",
     "cutlass/": "CUTLASS",
     "cute/": "CuTe",
-    "cuda/": "libcu++",
-    "cublas": "cuBLAS called directly",
+    "cublasLt": "cuBLASLt",
+    "cublasXt": "cuBLASXt",
     "cudnn": "cuDNN called directly",
     "cusparse": "cuSPARSE",
     "cusolver": "cuSOLVER",
@@ -27,7 +27,7 @@ _HEADERS = {
     "cuda_fp4.h": "FP4 types",
     "cuda_fp6.h": "FP6 types",
     "cooperative_groups/memcpy_async.h": "asynchronous copies (memcpy_async)",
-    "ATen/cuda/CUDABlas.h": "cuBLAS called directly",
+    "ATen/cuda/CUDABlas.h": "cuBLAS through ATen's own wrappers",
     "ATen/cudnn/": "cuDNN called directly",
     "ATen/native/cuda/": "torch's own CUDA kernels",
     "ATen/cuda/CUDAGeneratorImpl.h": "CUDA random generators",
@@ -35,9 +35,6 @@ _HEADERS = {
     "cudaTypedefs.h": "the driver API",
 }
 _NAMES = {
-    "wmma": "tensor cores (wmma)",
-    "nvcuda": "tensor cores (wmma)",
-    "cub": "CUB",
     "thrust": "Thrust",
     "cutlass": "CUTLASS",
     "this_cluster": "thread block clusters",
@@ -56,13 +53,28 @@ _NAMES = {
     "tex2D": "textures",
     "tex3D": "textures",
     "curand_init": "cuRAND",
-    "getCurrentCUDABlasHandle": "cuBLAS called directly",
     "getCurrentCUDASparseHandle": "cuSPARSE",
     "getCudnnHandle": "cuDNN called directly",
     "__nv_fp8_e4m3": "FP8 types",
     "__nv_fp8_e5m2": "FP8 types",
-    "__cvta_generic_to_shared": "addresses for inline PTX",
 }
+
+
+_CUB_HEADERS = {
+    "cub/cub.cuh", "cub/block/block_reduce.cuh", "cub/block/block_scan.cuh", "cub/block/block_load.cuh",
+    "cub/block/block_store.cuh", "cub/warp/warp_reduce.cuh", "cub/warp/warp_scan.cuh", "cub/util_type.cuh",
+    "cub/thread/thread_operators.cuh",
+}  # fmt: skip
+_LIBCUXX = {"cuda/std/functional", "cuda/functional", "cuda/std/limits", "cuda/std/cstdint"}
+_CUB = {
+    "BlockReduce", "BlockScan", "WarpReduce", "WarpScan", "BlockLoad", "BlockStore", "Sum", "Max", "Min", "KeyValuePair",
+    "ArgMax", "ArgMin", "BlockReduceAlgorithm", "BlockScanAlgorithm", "BlockLoadAlgorithm", "BlockStoreAlgorithm",
+    "BLOCK_REDUCE_RAKING", "BLOCK_REDUCE_WARP_REDUCTIONS", "BLOCK_REDUCE_RAKING_COMMUTATIVE_ONLY", "BLOCK_SCAN_RAKING",
+    "BLOCK_SCAN_WARP_SCANS", "BLOCK_SCAN_RAKING_MEMOIZE", "BLOCK_LOAD_DIRECT", "BLOCK_LOAD_VECTORIZE",
+    "BLOCK_LOAD_TRANSPOSE", "BLOCK_LOAD_STRIPED", "BLOCK_LOAD_WARP_TRANSPOSE", "BLOCK_STORE_DIRECT",
+    "BLOCK_STORE_VECTORIZE", "BLOCK_STORE_TRANSPOSE", "BLOCK_STORE_STRIPED", "BLOCK_STORE_WARP_TRANSPOSE",
+}  # fmt: skip
+"""What ``include/stitch/cub.h`` has of CUB."""
 
 
 def refuse_unsupported(tokens: Sequence[Token], lines: Lines) -> None:
@@ -70,13 +82,18 @@ def refuse_unsupported(tokens: Sequence[Token], lines: Lines) -> None:
     for index, token in enumerate(tokens):
         if token.kind == "include":
             path = token.text[1:-1]
+            if path.startswith("cuda/") and path not in _LIBCUXX:
+                raise UnsupportedOnCpu(f"libcu++, #include {token.text}", lines(token.start))
+            if path.startswith("cub/") and path not in _CUB_HEADERS:
+                raise UnsupportedOnCpu(f"device-wide CUB, #include {token.text}", lines(token.start))
             for start, feature in _HEADERS.items():
                 if path.startswith(start):
                     raise UnsupportedOnCpu(f"{feature}, #include {token.text}", lines(token.start))
         elif token.kind == "name":
-            if token.text in ("asm", "__asm__", "__asm"):
-                _refuse_ptx(tokens, index, lines)
-            elif token.text in _NAMES and _is_used(tokens, index):
+            after = [other.text for other in tokens[index + 1 : index + 4]]
+            if token.text == "cub" and after[:2] == [":", ":"] and after[2:] and after[2] not in _CUB:
+                raise UnsupportedOnCpu(f"CUB's {after[2]}", lines(token.start))
+            if token.text in _NAMES and _is_used(tokens, index):
                 raise UnsupportedOnCpu(f"{_NAMES[token.text]}, {token.text}", lines(token.start))
 
 
@@ -90,12 +107,19 @@ def _is_used(tokens: Sequence[Token], index: int) -> bool:
     return before not in (".", ">")
 
 
-def _refuse_ptx(tokens: Sequence[Token], index: int, lines: Lines) -> None:
-    at = index + 1
-    while at < len(tokens) and tokens[at].text in ("volatile", "__volatile__", "goto", "inline"):
-        at += 1
-    if at + 1 >= len(tokens) or tokens[at].text != "(" or tokens[at + 1].kind != "string":
-        return
-    if tokens[at + 1].text.strip('" ') == "" and tokens[at + 2 : at + 3] and tokens[at + 2].kind != "string":
-        return  # an empty statement, a fence for the compiler only
-    raise UnsupportedOnCpu("inline PTX", lines(tokens[index].start))
+def rewrite_ptx(tokens: Sequence[Token], lines: Lines, source: str, splices: Splices) -> None:
+    """Inline PTX → C++; raises ``UnsupportedOnCpu`` with the first text that is not known."""
+    for index, token in enumerate(tokens):
+        if token.kind != "name" or token.text not in ("asm", "__asm__", "__asm"):
+            continue
+        statement = parse_asm(tokens, index, source)
+        if statement is None:
+            continue
+        line = lines(token.start)
+        if statement.template.strip() == "":  # a fence for the compiler only
+            continue
+        code = translate(statement, line)
+        if code is None:
+            shown = " ".join(statement.template.split())
+            raise UnsupportedOnCpu(f"inline PTX `{shown[:80]}`", line)
+        splices.replace(token.start, tokens[statement.end].end, code)

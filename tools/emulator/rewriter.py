@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from stitchcuda.tools.emulator.features import refuse_unsupported
+from stitchcuda.tools.emulator.features import refuse_unsupported, rewrite_ptx
 from stitchcuda.tools.emulator.launches import find_kernels, rewrite_launches
 from stitchcuda.tools.emulator.scanner import Lines, scan
 from stitchcuda.tools.emulator.shared import rewrite_shared
@@ -47,6 +47,7 @@ def rewrite(source: str, filename: str) -> Rewritten:
     rewrite_launches(tokens, lines, kernels, splices)
     rewrite_shared(tokens, lines, splices)
     rewrite_tensors(tokens, splices)
+    rewrite_ptx(tokens, lines, source, splices)
     return Rewritten(splices.apply(), tuple(dict.fromkeys(kernel.name for kernel in kernels if kernel.name != "*")))
 
 

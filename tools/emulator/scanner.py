@@ -10,6 +10,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Literal
 
+from stitchcuda.tools.emulator.conditions import Conditionals
+
 __all__ = ["Lines", "Token", "scan"]
 
 Kind = Literal["name", "number", "string", "char", "punct", "include"]
@@ -28,7 +30,6 @@ _PATTERN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_DIRECTIVE = re.compile(r"#[ \t]*([a-z_]+)?")
 _INCLUDE = re.compile(r'#[ \t]*include[ \t]*(<[^>\n]*>|"[^"\n]*")')
 
 
@@ -54,17 +55,17 @@ class Lines:
 
 
 def scan(text: str) -> list[Token]:
-    """The tokens of ``text`` without white space, comments and text behind ``#if 0``."""
+    """The tokens of ``text`` without white space, comments and branches of ``#if`` that are surely not taken."""
     tokens: list[Token] = []
     at, directive, line_begins = 0, 0, True
-    skipping = 0  # depth of conditionals inside an `#if 0`
+    conditionals, hidden = Conditionals(), False
     while at < len(text):
         if line_begins and text[at] == "#":
             directive = at + 1
-            skipping = _conditional(text, at, skipping)
+            hidden = conditionals.see(text, at)
             include = _INCLUDE.match(text, at)
             if include:
-                if not skipping:
+                if not hidden:
                     tokens.append(Token("include", include.group(1), include.start(1), include.end(1), directive))
                 at, line_begins = include.end(), False
                 continue
@@ -72,7 +73,7 @@ def scan(text: str) -> list[Token]:
         if raw and not _continues_name(text, at):
             end = text.find(f'){raw.group(1)}"', raw.end())
             end = len(text) if end < 0 else end + len(raw.group(1)) + 2
-            if not skipping:
+            if not hidden:
                 tokens.append(Token("string", text[at:end], at, end, directive))
             at, line_begins = end, False
             continue
@@ -83,26 +84,13 @@ def scan(text: str) -> list[Token]:
         at = match.end()
         if kind == "space":
             if "\n" in piece.replace("\\\r\n", "").replace("\\\n", ""):
-                line_begins, directive = True, 0
+                line_begins, directive, hidden = True, 0, conditionals.skipping
         elif kind not in ("line", "block"):
             line_begins = False
-            if not skipping:
+            if not hidden:
                 tokens.append(Token(kind, piece, match.start(), at, directive))  # type: ignore[arg-type]
     return tokens
 
 
 def _continues_name(text: str, at: int) -> bool:
     return at > 0 and (text[at - 1].isalnum() or text[at - 1] == "_")
-
-
-def _conditional(text: str, at: int, skipping: int) -> int:
-    """The depth of skipped conditionals after the directive at ``at``."""
-    match = _DIRECTIVE.match(text, at)
-    word = match.group(1) if match else None
-    if skipping:
-        if word in ("if", "ifdef", "ifndef"):
-            return skipping + 1
-        if word == "endif" or (skipping == 1 and word in ("else", "elif")):
-            return skipping - 1
-        return skipping
-    return 1 if re.compile(r"#[ \t]*if[ \t]+0[ \t\r]*(?:\n|//|/\*|\Z)").match(text, at) else 0

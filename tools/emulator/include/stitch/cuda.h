@@ -5,6 +5,7 @@
 #include "intrinsics.h"
 #include "language.h"
 #include "launch.h"
+#include "ptx.h"
 #include "runtime.h"
 #include "torch_host.h"
 #include "warp.h"

@@ -1,0 +1,3 @@
+#pragma once
+#include <stitch/cuda.h>
+#include <stitch/wmma.h>
