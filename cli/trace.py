@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -130,7 +131,12 @@ def show_command(
             return
         rows = index.rows()
     if name is None and kind is None and status is None and slowest is None:
-        placed = list(place(rows, everything=everything, max_depth=depth))
+        drawn = place(rows, everything=everything, max_depth=depth)
+        placed = list(islice(drawn, limit) if limit else drawn)
+        if depth is None:
+            count = sum(everything or not is_plumbing(row) for row in rows)
+        else:
+            count = len(placed) + sum(1 for _ in drawn)
     else:
 
         def fits(row: RunRow) -> bool:
@@ -144,15 +150,15 @@ def show_command(
         chosen = sorted(filter(fits, rows), key=lambda row: row.number)
         if slowest is not None:
             chosen = sorted(chosen, key=lambda row: row.duration_s or 0.0, reverse=True)[:slowest]
-        placed = [Placed(row, 0, "", 0) for row in chosen]
-    shown = placed[:limit] if limit else placed
+        placed = [Placed(row, 0, "", 0) for row in (chosen[:limit] if limit else chosen)]
+        count = len(chosen)
     if as_json:
-        runs = [{**one.row.as_json(), "depth": one.depth} for one in shown]
-        print_json({"run_dir": str(run_dir), "count": len(placed), "in_trace": len(rows), "runs": runs})
+        runs = [{**one.row.as_json(), "depth": one.depth} for one in placed]
+        print_json({"run_dir": str(run_dir), "count": count, "in_trace": len(rows), "runs": runs})
     else:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        print("\n".join(tree_line(one)[:width] for one in shown))
-        _left_out(len(placed) - len(shown))
+        print("\n".join(tree_line(one)[:width] for one in placed))
+        _left_out(count - len(placed))
     if not placed:
         note(f"no run in {run_dir} fits")
         raise typer.Exit(NOT_SOLVED)

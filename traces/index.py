@@ -27,20 +27,20 @@ from stitchcuda.traces.values import error_line, value_of
 
 __all__ = ["RunRow", "TraceIndex"]
 
-FORMAT = "2"
+FORMAT = "3"
 HEAD_BYTES = 512
 TRACE_NAME, INDEX_NAME = "trace.jsonl", "trace.index.sqlite"
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE runs (
-  number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, parent_id TEXT, trace_id TEXT, dotted_order TEXT,
+  number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, parent_id TEXT, trace_id TEXT,
   name TEXT, run_type TEXT, start_s REAL, end_s REAL, status TEXT, hidden INTEGER,
   prompt_tokens INTEGER, completion_tokens INTEGER, value TEXT, error TEXT, lines TEXT
 );
 """
 _COLUMNS = (
-    "number, id, parent_id, trace_id, dotted_order, name, run_type, start_s, end_s, status, hidden, "
+    "number, id, parent_id, trace_id, name, run_type, start_s, end_s, status, hidden, "
     "prompt_tokens, completion_tokens, value, error, lines"
 )
 
@@ -53,7 +53,6 @@ class RunRow(NamedTuple):
     id: str
     parent_id: str | None
     trace_id: str
-    dotted_order: str
     name: str
     run_type: str
     start_s: float
@@ -74,7 +73,7 @@ class RunRow(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         fields = self._asdict()
-        del fields["lines"], fields["dotted_order"]
+        del fields["lines"]
         return {**fields, "hidden": bool(self.hidden), "duration_s": self.duration_s}
 
 
@@ -200,9 +199,9 @@ class TraceIndex:
                     yield fields
 
     def rows(self) -> list[RunRow]:
-        """All runs, children behind their parents and in starting order."""
-        found = self._connection.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY dotted_order, number")
-        return [RunRow._make(row) for row in found]
+        """All runs in starting order, so that children stand behind their parents."""
+        found = self._connection.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY number")
+        return list(map(RunRow._make, found))
 
     def count(self) -> int:
         number: int = self._connection.execute("SELECT count(*) FROM runs").fetchone()[0]
@@ -295,7 +294,7 @@ def _row(number: int, fields: dict[str, Any]) -> RunRow | None:
     texts = [str(fields[key]) for key in ("trace_id", "dotted_order", "name", "run_type") if fields.get(key)]
     if start_s is None or len(texts) != 4:
         return None
-    trace_id, dotted_order, name, run_type = texts
+    trace_id, _, name, run_type = texts
     error = fields.get("error") or ""
     status = "error" if error else "unfinished" if end_s is None else "success"
     return RunRow(
@@ -303,7 +302,6 @@ def _row(number: int, fields: dict[str, Any]) -> RunRow | None:
         fields["id"],
         fields.get("parent_run_id"),
         trace_id,
-        dotted_order,
         name,
         run_type,
         start_s,
