@@ -70,7 +70,7 @@ STREAMS: dict[str, tuple[FakeAnswer | str, str]] = {
         "malformed_answer: .* holds an error: .*overloaded",
     ),
     "stream of nothing": (events(), "connection_lost: .* broke the connection"),
-    "stream that is only done": (events("[DONE]"), "empty_answer: "),
+    "stream that is only done": (events("[DONE]"), "malformed_answer: .* holds no answer"),
     "stream that ends early": (FakeAnswer(CODE, cut_stream=True), "connection_lost: .* broke the connection"),
     "deep stream": (events("[" * 100_000), "malformed_answer: .* is not JSON"),
     "a page as a stream": (

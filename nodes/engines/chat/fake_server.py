@@ -322,7 +322,8 @@ def _events(answer: FakeAnswer, request: dict[str, Any]) -> bytes:
 
     text = answer.content or ""
     parts = [delta(role="assistant", content="")]
-    parts += [delta(content=text[at : at + 40]) for at in range(0, len(text), 40)]
+    size = max(40, len(text) // 500)
+    parts += [delta(content=text[at : at + size]) for at in range(0, len(text), size)]
     if answer.refusal is not None:
         parts.append(delta(refusal=answer.refusal))
     if answer.cut_stream:

@@ -44,6 +44,7 @@ class _Watch:
         self.size = 0
         self.finished = False
         self.refusal = ""
+        self.seen = False
 
     def see(self, data: bytes) -> None:
         self.size += len(data)
@@ -60,6 +61,8 @@ class _Watch:
             return
         text = line[5:].strip()
         if text == b"[DONE]":
+            if not self.seen:
+                raise MalformedStreamError("the stream holds no answer")
             self.finished = True
             return
         try:
@@ -69,6 +72,7 @@ class _Watch:
         if flaw := _flaw(chunk):
             raise MalformedStreamError(redact(flaw, self.secrets))
         choices = chunk.get("choices") or []
+        self.seen = self.seen or bool(choices)
         self.refusal += "".join((choice.get("delta") or {}).get("refusal") or "" for choice in choices)
         self.finished = self.finished or any(choice.get("finish_reason") for choice in choices)
         if self.finished and self.refusal:
