@@ -24,7 +24,7 @@ _CHEAP = re.compile(
     re.VERBOSE,
 )
 _STD_NAME = re.compile(r"\bstd\s*::\s*(\w+)(\s*\(\s*\{)?")
-_WHOLE = re.compile(r"using\s+namespace\s+std\b|using\s+namespace\s+torch::\w|<<\s*\"|\bstream\b|c10::string_view")
+_WHOLE = re.compile(r"using\s+namespace\s+std\b|c10::string_view")
 _STRING = re.compile(r"\bstring\b|\bto_string\b|c10::str\b|\.str\(")
 _HALF = re.compile(r"half|bfloat|bf16|fp16|reduced", re.IGNORECASE)
 _BINDING = re.compile(r"PYBIND11|\bpy\s*::|pybind11")
