@@ -12,6 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -132,7 +133,8 @@ def build_version(
     write_text(root / "latest", target.name)
     dropped = _drop_old(root, keep=target)
     if dropped and recipe.store == "server":
-        ServerCollections(recipe.url).remove(dropped)
+        with closing(ServerCollections(recipe.url)) as server:
+            server.remove(dropped)
     return target
 
 
@@ -204,7 +206,8 @@ def _store(
 ) -> None:
     tick = None if progress is None else lambda done, total: progress("storing", done, total)
     if recipe.store == "server":
-        ServerCollections(recipe.url).open(digest, lambda: (chunks, matrix), tick)
+        with closing(ServerCollections(recipe.url)) as server:
+            server.open(digest, lambda: (chunks, matrix), tick)
         return
     meta = read_meta(base) if base is not None else None
     if base is not None and meta and meta["recipe"] == recipe.parts and meta["store"] == "embedded":

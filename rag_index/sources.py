@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from stitchcuda.core.files import write_text
 from stitchcuda.nvidia_docs import NOTES_DIR
 
 __all__ = ["Format", "Page", "Source", "notes_source", "read_pages", "toolkit_source"]
@@ -124,7 +123,12 @@ def read_pages(sources: Sequence[Source], memory: Path | None = None) -> tuple[l
             pages.append(Page(source.name, name, file, kind, status.st_size, digest, url, source.toolkit))
     if memory is not None and seen != known:
         try:
-            write_text(memory, json.dumps(seen))
+            # Not ``write_text``: its fsync would wait for the store that a build has just written, and a lost or torn
+            # file only means that digests are taken anew.
+            memory.parent.mkdir(parents=True, exist_ok=True)
+            temporary = memory.with_name(f".{memory.name}.{os.getpid()}.tmp")
+            temporary.write_text(json.dumps(seen), encoding="utf-8")
+            temporary.replace(memory)
         except OSError:
             pass  # a read-only cache: digests are taken anew each time
     return pages, problems

@@ -22,7 +22,6 @@ from stitchcuda.core.errors import RetrievalError, boundary
 from stitchcuda.rag_index.chunks import Chunk
 
 if TYPE_CHECKING:
-    from chromadb.api import ClientAPI
     from chromadb.api.client import Client
     from chromadb.api.models.Collection import Collection
 
@@ -130,6 +129,15 @@ def write_vectors(
             client.close()
 
 
+def _close_http(client: Any) -> None:
+    """Close an HTTP client of chromadb, whose own ``close`` (1.5) leaves its connection pools to the collector."""
+    servers = [getattr(part, "_server", None) for part in (client, getattr(client, "_admin_client", None))]
+    client.close()
+    for session in (getattr(server, "_session", None) for server in servers):
+        if session is not None:
+            session.close()
+
+
 class ServerCollections:
     """The collections of one Chroma server, one per version of the index."""
 
@@ -142,12 +150,13 @@ class ServerCollections:
             import chromadb
             from chromadb.config import Settings
 
-            self._client: ClientAPI = chromadb.HttpClient(
+            client = chromadb.HttpClient(
                 host=parts.hostname,
                 port=parts.port or (443 if parts.scheme == "https" else 80),
                 ssl=parts.scheme == "https",
                 settings=Settings(anonymized_telemetry=False),
             )
+            self._client = cast("Client", client)  # declared as an interface without ``close``
 
     def open(self, digest: str, fill: Callable[[], tuple[Sequence[Chunk], Vectors]], tick: Tick | None) -> Collection:
         """The collection of a version; written from ``fill`` when the server has none (a new or emptied server)."""
@@ -172,6 +181,12 @@ class ServerCollections:
             collection.modify(name=name)
             return self._client.get_collection(name, embedding_function=None)
 
+    def names(self) -> list[str]:
+        """The collections of this project on the server."""
+        with boundary(RetrievalError, f"the Chroma server {self.url} failed", *_expected()):
+            listed = [collection.name for collection in self._client.list_collections()]
+        return sorted(name for name in listed if name.startswith("stitchcuda-"))
+
     def remove(self, digests: Sequence[str]) -> None:
         """Remove the collections of dropped versions; those that are not there are no matter."""
         from chromadb.errors import NotFoundError
@@ -182,6 +197,10 @@ class ServerCollections:
                     self._client.delete_collection(f"stitchcuda-{digest}")
                 except NotFoundError:
                     continue
+
+    def close(self) -> None:
+        """Close the connections."""
+        _close_http(self._client)
 
 
 class VectorStore:
@@ -204,7 +223,12 @@ class VectorStore:
     @classmethod
     def server(cls, url: str, digest: str, fill: Callable[[], tuple[Sequence[Chunk], Vectors]]) -> VectorStore:
         """The version's collection on a Chroma server."""
-        return cls(ServerCollections(url).open(digest, fill, None), lambda: None)
+        server = ServerCollections(url)
+        try:
+            return cls(server.open(digest, fill, None), server.close)
+        except RetrievalError:
+            server.close()
+            raise
 
     def query(self, vector: Vectors, n: int, where: Mapping[str, Sequence[str]]) -> list[tuple[str, float]]:
         """The ``n`` nearest chunks as (id, cosine similarity), nearest first."""

@@ -32,7 +32,7 @@ def pages_of(hits: list[Hit]) -> list[str]:
 
 def test_an_exact_identifier_comes_first_and_is_cited(notes_index: DocsIndex) -> None:
     hit = notes_index.query("CUBLASLT_EPILOGUE_RELU_BIAS")[0]
-    assert hit.citation == "tensor-cores.md › Feeding them"
+    assert hit.citation == "cublaslt-epilogues.md › Which exist"
     assert "CUBLASLT_EPILOGUE_RELU_BIAS" in hit.text
     assert any(reference.startswith("cublas: ") for reference in hit.references)
     assert "[cublas:" not in hit.text
