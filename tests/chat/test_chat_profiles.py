@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.config import get_stream_writer
+from langgraph.graph import START, StateGraph
+from typing_extensions import TypedDict
 
 from stitchcuda.core.errors import ModelError, SettingsError
 from stitchcuda.nodes.engines.chat import (
+    AnswerCache,
     CallLimits,
     ChatCoder,
     ChatOptions,
@@ -202,3 +206,48 @@ async def test_no_more_calls_at_once_than_the_endpoint_may_get(coder_evidence: C
 def test_a_refusal_tells_the_window(text: str, window: int | None, prompt: int | None) -> None:
     assert told_window(text) == window
     assert told_prompt_tokens(text) == prompt
+
+
+async def test_studio_sees_the_answer_grow_and_the_terminal_its_progress(coder_evidence: CoderEvidence) -> None:
+    """Pieces reach whoever streams ``messages`` of the graph; lines of progress are ``custom`` events."""
+
+    async def node(state: dict[str, Any]) -> dict[str, Any]:
+        limits = EVERYTHING.model_copy(update={"progress_s": 0.0})
+        model = open_chat_model("openai:fake", base_url=state["url"])
+
+        def tell(role: str, line: str) -> None:
+            get_stream_writer()({"stage": role, "message": line})
+
+        candidate, _ = await ChatCoder(model, options=ChatOptions(limits, tell=tell)).write(coder_evidence)
+        return {"url": candidate.source}
+
+    class State(TypedDict):
+        url: str
+
+    builder = StateGraph(State)
+    builder.add_node("coder", node)
+    builder.add_edge(START, "coder")
+    pieces: list[str] = []
+    lines: list[str] = []
+    with FakeOpenAIServer([CODE]) as server:
+        async for mode, payload in builder.compile().astream({"url": server.url}, stream_mode=["messages", "custom"]):
+            if mode == "messages":
+                pieces.append(payload[0].text)
+            else:
+                lines.append(payload["message"])
+    assert "".join(pieces) == CODE
+    assert len(pieces) > 3
+    assert len(lines) > 3
+
+
+async def test_nothing_blocks_the_event_loop(coder_evidence: CoderEvidence, tmp_path: Path) -> None:
+    """LangGraph's development server refuses blocking calls; profiles and answers are files."""
+    blockbuster = pytest.importorskip("blockbuster")
+    with FakeOpenAIServer([CODE], refuses=["seed"], windows={"fake": 30_000}) as server:
+        model = open_chat_model("openai:fake", base_url=server.url, profile_cache=tmp_path / "endpoints")
+        for calls in (2, 0):
+            options = ChatOptions(EVERYTHING, AnswerCache(tmp_path / "answers"))
+            with blockbuster.blockbuster_ctx():
+                _, usage = await ChatCoder(model, options=options).write(coder_evidence)
+            assert usage.calls == calls
+    assert len(list((tmp_path / "endpoints").iterdir())) == 1
