@@ -67,7 +67,8 @@ _CUB_HEADERS = {
 }  # fmt: skip
 _LIBCUXX = {"cuda/std/functional", "cuda/functional", "cuda/std/limits", "cuda/std/cstdint"}
 _CUB = {
-    "BlockReduce", "BlockScan", "WarpReduce", "WarpScan", "BlockLoad", "BlockStore", "Sum", "Max", "Min", "KeyValuePair",
+    "BlockReduce", "BlockScan", "WarpReduce", "WarpScan", "BlockLoad", "BlockStore", "Sum", "Max", "Min",
+    "KeyValuePair",
     "ArgMax", "ArgMin", "BlockReduceAlgorithm", "BlockScanAlgorithm", "BlockLoadAlgorithm", "BlockStoreAlgorithm",
     "BLOCK_REDUCE_RAKING", "BLOCK_REDUCE_WARP_REDUCTIONS", "BLOCK_REDUCE_RAKING_COMMUTATIVE_ONLY", "BLOCK_SCAN_RAKING",
     "BLOCK_SCAN_WARP_SCANS", "BLOCK_SCAN_RAKING_MEMOIZE", "BLOCK_LOAD_DIRECT", "BLOCK_LOAD_VECTORIZE",

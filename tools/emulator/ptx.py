@@ -23,14 +23,15 @@ _UNARY = {"ex2": "ex2", "lg2": "lg2", "rcp": "rcp", "rsqrt": "rsqrt", "sqrt": "s
           "cos": "cos", "neg": "neg", "abs": "abs"}  # fmt: skip
 _BINARY = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^"}
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_TYPES = {"f32": "float", "f64": "double", "b32": "unsigned", "u32": "unsigned", "s32": "int", "b64": "unsigned long long",
+_TYPES = {"f32": "float", "f64": "double", "b32": "unsigned", "u32": "unsigned", "s32": "int",
+          "b64": "unsigned long long",
           "u64": "unsigned long long", "s64": "long long", "b16": "unsigned short", "u16": "unsigned short",
           "s16": "short", "pred": "bool", "u8": "unsigned char", "s8": "signed char"}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class AsmStatement:
-    """``template`` is the joined text; ``operands`` are expressions in order; ``end`` is the index of the last token."""
+    """``template`` is the joined text; ``operands`` are expressions in order, ``end`` is the last token's index."""
 
     template: str
     operands: tuple[str, ...]
@@ -170,7 +171,8 @@ def _statement(opcode: str, operands: list[str], statement: AsmStatement, line: 
         trans = "true" if "trans" in words else "false"
         pointers = ", ".join(f"::stitch::ptx::pointer({output})" for output in outputs)
         address = _address(operands[1], statement, "shared")
-        return f"unsigned* stitch_d[] = {{{pointers}}}; ::stitch::ptx::ldmatrix<{count}, {trans}>(stitch_d, {address}, {line})"
+        call = f"::stitch::ptx::ldmatrix<{count}, {trans}>(stitch_d, {address}, {line})"
+        return f"unsigned* stitch_d[] = {{{pointers}}}; {call}"
     if head == "mma" and "sync" in words:
         return _mma(words, operands, statement, line)
     if head in ("ld", "st", "ldu"):
@@ -266,7 +268,8 @@ def _mma(words: list[str], operands: list[str], statement: AsmStatement, line: i
     outputs = ", ".join(f"::stitch::ptx::pointer({output})" for output in lists[0])
     inputs = [", ".join(f"::stitch::ptx::bits({value})" for value in part) for part in lists[1:]]
     return (
-        f"unsigned* stitch_d[] = {{{outputs}}}; const unsigned stitch_a[] = {{{inputs[0]}}}, stitch_b[] = {{{inputs[1]}}}, "
+        f"unsigned* stitch_d[] = {{{outputs}}}; "
+        f"const unsigned stitch_a[] = {{{inputs[0]}}}, stitch_b[] = {{{inputs[1]}}}, "
         f"stitch_c[] = {{{inputs[2]}}}; ::stitch::ptx::mma<::stitch::ptx::{kind}, {depth}, {str(to == 'f32').lower()}>"
         f"(stitch_d, stitch_a, stitch_b, stitch_c, {line})"
     )
