@@ -18,47 +18,16 @@ import re
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
+
+from stitchcuda.nodes.engines.chat.fake_answer import FakeAnswer, completion_body, error_body, events_body
 
 __all__ = ["FakeAnswer", "FakeOpenAIServer", "FakeRequest"]
-
-
-@dataclass(frozen=True)
-class FakeAnswer:
-    """One answer, or one way to misbehave. The defaults are a well-behaved one with ``content``."""
-
-    content: str | None = ""
-    """The assistant's text."""
-    finish_reason: str = "stop"
-    """``length`` for a cut answer, ``content_filter`` for a suppressed one."""
-    status: int = 200
-    error: str = ""
-    """Message of an error; a plain one for ``status`` when empty."""
-    code: str | None = None
-    """OpenAI's code of an error, for example ``insufficient_quota``."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    delay_s: float = 0.0
-    """Pause before anything is sent."""
-    drip_s: float = 0.0
-    """Send one byte each so many seconds: never silent, never done."""
-    drop: Literal["", "before", "within"] = ""
-    """Close the connection instead of answering, or in the middle of the body."""
-    body: bytes | None = None
-    """Sent as it is in place of a chat completion."""
-    content_type: str = "application/json"
-    refusal: str | None = None
-    usage: tuple[int, int] | None = (100, 20)
-    """Prompt and completion tokens; ``None`` leaves the figures out."""
-    cut_stream: bool = False
-    """End a streamed answer in the middle, politely: as if it were complete, but without its end."""
-    events: Sequence[str] | None = None
-    """The data of a streamed answer's events, sent as they are."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +174,7 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     fake: FakeOpenAIServer
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handleerror_body(self, request: Any, client_address: Any) -> None:
         """A client that hung up is part of the play; nothing is printed."""
 
 
@@ -218,7 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if not self.path.rstrip("/").endswith("/models"):
-            self._send(404, _error("no such path", None))
+            self._send(404, error_body("no such path", None))
             return
         windows = self.server.fake.windows
         names = self.server.fake.models or tuple(windows) or ("fake",)
@@ -230,12 +199,12 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length", 0)))
         if not self.path.rstrip("/").endswith("/chat/completions"):
-            self._send(404, _error("no such path", None))
+            self._send(404, error_body("no such path", None))
             return
         try:
             body = json.loads(raw)
         except ValueError:
-            self._send(400, _error("the request is not JSON", None))
+            self._send(400, error_body("the request is not JSON", None))
             return
         key = self.headers.get("authorization", "").removeprefix("Bearer ")
         fake = self.server.fake
@@ -255,13 +224,13 @@ class _Handler(BaseHTTPRequestHandler):
         payload = answer.body
         if payload is None and answer.status < 400 and request.get("stream") and self.server.fake.streams:
             answer = replace(answer, content_type="text/event-stream")
-            payload = _events(answer, request)
+            payload = events_body(answer, request)
         if payload is None:
             failed = answer.status >= 400
             payload = (
-                _error(answer.error or f"status {answer.status}", answer.code)
+                error_body(answer.error or f"status {answer.status}", answer.code)
                 if failed
-                else _completion(answer, request)
+                else completion_body(answer, request)
             )
         self._send(answer.status, payload, answer)
 
@@ -287,50 +256,3 @@ class _Handler(BaseHTTPRequestHandler):
                 self.server.fake.wait(answer.drip_s)
             return
         self.wfile.write(payload)
-
-
-def _error(message: str, code: str | None) -> bytes:
-    return json.dumps({"error": {"message": message, "type": "fake", "param": None, "code": code}}).encode()
-
-
-def _completion(answer: FakeAnswer, request: dict[str, Any]) -> bytes:
-    message = {"role": "assistant", "content": answer.content, "refusal": answer.refusal}
-    body: dict[str, Any] = {
-        "id": "chatcmpl-fake",
-        "object": "chat.completion",
-        "created": int(time.time()),
-        "model": request.get("model", "fake"),
-        "choices": [{"index": 0, "message": message, "finish_reason": answer.finish_reason, "logprobs": None}],
-    }
-    if answer.usage is not None:
-        prompt, completion = answer.usage
-        body["usage"] = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
-    return json.dumps(body).encode()
-
-
-def _events(answer: FakeAnswer, request: dict[str, Any]) -> bytes:
-    """The answer as server-sent events, some letters each."""
-    if answer.events is not None:
-        return "".join(f"data: {event}\n\n" for event in answer.events).encode()
-
-    def chunk(choices: list[dict[str, Any]], **more: Any) -> str:
-        head = {"id": "chatcmpl-fake", "object": "chat.completion.chunk", "created": int(time.time())}
-        return "data: " + json.dumps({**head, "model": request.get("model"), "choices": choices, **more}) + "\n\n"
-
-    def delta(finish: str | None = None, **fields: Any) -> str:
-        return chunk([{"index": 0, "delta": fields, "finish_reason": finish}])
-
-    text = answer.content or ""
-    parts = [delta(role="assistant", content="")]
-    size = max(40, len(text) // 500)
-    parts += [delta(content=text[at : at + size]) for at in range(0, len(text), size)]
-    if answer.refusal is not None:
-        parts.append(delta(refusal=answer.refusal))
-    if answer.cut_stream:
-        return "".join(parts[: 1 + len(parts) // 2]).encode()
-    parts.append(delta(finish=answer.finish_reason))
-    if answer.usage is not None and (request.get("stream_options") or {}).get("include_usage"):
-        prompt, completion = answer.usage
-        figures = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
-        parts.append(chunk([], usage=figures))
-    return "".join([*parts, "data: [DONE]\n\n"]).encode()
