@@ -174,7 +174,7 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     fake: FakeOpenAIServer
 
-    def handleerror_body(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hung up is part of the play; nothing is printed."""
 
 
