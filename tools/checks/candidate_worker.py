@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from stitchcuda.tools.checks.inputs import map_tensors, tensors_of
-from stitchcuda.tools.checks.op_log import log_operators
+from stitchcuda.tools.checks.op_kinds import HOST_READ
+from stitchcuda.tools.checks.op_log import HostReads, log_operators
 from stitchcuda.tools.checks.own_kernels import LaunchCounter
 from stitchcuda.tools.checks.program import describe_error, execute
 from stitchcuda.tools.checks.watch import Integrity, late_change, numerics, threads_alive
@@ -87,6 +88,7 @@ class _CandidateWorker:
         from stitchcuda.tools.build.capture import capture_load_inline
 
         capture_load_inline(self._request_build)
+        self._host_reads = HostReads()
         self._numerics = numerics()
         self._integrity = Integrity()
         self._module = execute(header["source"], self._folder, "candidate")
@@ -150,8 +152,11 @@ class _CandidateWorker:
             launches, operators = None, None
             if header["count"]:
                 (outputs, launches), operators = log_operators(
-                    lambda: self._launches.during(lambda: self._model(*inputs)), self._folder
+                    lambda: self._launches.during(lambda: self._host_reads.during(lambda: self._model(*inputs))),
+                    self._folder,
                 )
+                if self._host_reads.elements:
+                    operators.append([HOST_READ, self._host_reads.elements])
             else:
                 outputs = self._model(*inputs)
         self._wait()

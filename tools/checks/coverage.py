@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stitchcuda.core.records import Policy
-from stitchcuda.tools.checks.op_kinds import families_of, kind_of
+from stitchcuda.tools.checks.op_kinds import HOST_READ, LOG_OFF, families_of, kind_of
 
 __all__ = ["Coverage", "judge_operators", "read_log"]
 
@@ -24,6 +24,8 @@ _OWN_KERNELS_MAY_LEAVE = 0.1
 # step among the examples replaces 0.6 %.
 _LEAST_REPLACED = 0.002
 _WORTH_COUNTING = 0.02
+_FEW_ELEMENTS = 64
+"""That a call may read to decide what to launch."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,11 @@ def judge_operators(reference: Log, candidate: Log, policy: Policy) -> Coverage:
     replaced = max(0.0, 1 - left / whole)
     if policy == "any":
         return Coverage(replaced, library)
+    if any(name == LOG_OFF for name, _ in candidate):
+        return Coverage(None, library, "the log of PyTorch's operators was switched off")
+    read = sum(elements for name, elements in candidate if name == HOST_READ)
+    if read > _FEW_ELEMENTS:
+        return Coverage(None, library, f"{read} elements were read by the host (numpy, lists): computed there?")
     if policy == "own-kernels" and left > _OWN_KERNELS_MAY_LEAVE * whole:
         told = f"PyTorch computes {left / whole:.0%} of the reference's work itself ({_largest(candidate)})"
         return Coverage(replaced, library, told)

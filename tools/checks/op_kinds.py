@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = ["Kind", "families_of", "kind_of"]
+__all__ = ["HOST_READ", "LOG_OFF", "Kind", "families_of", "kind_of"]
+
+HOST_READ = "host::read"
+"""Pseudo-operator: elements that went to numpy or to Python lists."""
+LOG_OFF = "host::log_switched_off"
+"""Pseudo-operator: the dispatcher's log does not even hold what was put there on purpose."""
 
 Kind = Literal["glue", "library", "compute"]
 

@@ -230,7 +230,9 @@ def _note_watched(found: Findings, reply: dict[str, Any], sent: dict[str, Any], 
         launches = reply.get("launches")
         found.launches.append(launches if isinstance(launches, int) else None)
         operators = read_log(reply.get("operators"))
-        if operators is not None and sum(e for _, e in operators) >= sum(e for _, e in found.operators or []):
+        if operators is None or not isinstance(launches, int):
+            found.tampered.append("what counts launches and operators")
+        elif sum(e for _, e in operators) >= sum(e for _, e in found.operators or []):
             found.operators = operators
     if not sent["exact"] and sent["exact_error"]:
         found.note(f"no float64 golden ({sent['exact_error'][:120]})")

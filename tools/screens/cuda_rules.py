@@ -25,8 +25,12 @@ _HOSTILE = {
     ),
     r"\bsocket\s*\(|\bconnect\s*\(": ("network", "opens a socket"),
     r"\bptrace\s*\(|\bprocess_vm_\w+\s*\(|\bmprotect\s*\(": ("harness_tamper", "changes a process's memory"),
-    r"\bstitch_\w+": ("harness_tamper", "uses names of the evaluator's own headers"),
-    r"#\s*include\s*<(Python|pybind11/embed)\b": ("harness_tamper", "embeds Python"),
+    r"\bRecordFunctionGuard\b|\benableRecordFunction\b|\bclear\w*Callbacks\b|\bremoveCallback\b": (
+        "harness_tamper",
+        "switches the log of operators off",
+    ),
+    r"\bstitch(_\w+|\s*::)": ("harness_tamper", "uses names of the evaluator's own headers"),
+    r"#\s*include\s*<pybind11/embed\b": ("harness_tamper", "embeds Python"),
     r"\bpy::(exec|eval|module_::import|module::import)\b|\bpybind11::(exec|eval)\b": ("harness_tamper", "runs Python"),
 }
 # Error macros of honest candidates end the process too; a worker that ends has failed anyway.
