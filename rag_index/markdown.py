@@ -17,7 +17,7 @@ __all__ = ["parse_markdown"]
 
 _HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*\s*$")
 _FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
-_REFERENCE = re.compile(r"\s*\[([a-z0-9][a-z0-9-]*): ([^\]]+)\]")
+_REFERENCE = re.compile(r"\s*\[([a-z0-9][a-z0-9-]*):\s+([^\]]+)\]")
 _LIST_ITEM = re.compile(r"^([-*+]|\d+[.)])\s")
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from stitchcuda.rag_index import DocsIndex
+from stitchcuda.nvidia_docs import NOTES_DIR
+from stitchcuda.rag_index import DocsIndex, Source
 
 
 @pytest.fixture
@@ -36,13 +38,22 @@ def refused_network(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequ
 
 
 @pytest.fixture(scope="session")
-def notes_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def notes_source(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    """The notes as they are now: a page that is edited during the tests must not rebuild anything."""
+    folder = tmp_path_factory.mktemp("notes")
+    for page in NOTES_DIR.glob("*.md"):
+        shutil.copy(page, folder)
+    return Source("notes", folder)
+
+
+@pytest.fixture(scope="session")
+def notes_cache(tmp_path_factory: pytest.TempPathFactory, notes_source: Source) -> Path:
     cache = tmp_path_factory.mktemp("docs-cache")
-    DocsIndex.open(cache).close()
+    DocsIndex.open(cache, [notes_source]).close()
     return cache
 
 
 @pytest.fixture(scope="session")
-def notes_index(notes_cache: Path) -> Iterator[DocsIndex]:
-    with DocsIndex.open(notes_cache) as index:
+def notes_index(notes_cache: Path, notes_source: Source) -> Iterator[DocsIndex]:
+    with DocsIndex.open(notes_cache, [notes_source]) as index:
         yield index

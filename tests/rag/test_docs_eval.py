@@ -16,6 +16,7 @@ from stitchcuda.nvidia_docs import NOTES_DIR
 from stitchcuda.rag_index import (
     DocsIndex,
     Question,
+    Source,
     change_choice,
     configured_sources,
     evaluate,
@@ -75,10 +76,17 @@ def test_added_folders_are_remembered_and_forgotten(tmp_path: Path) -> None:
     manuals = tmp_path / "My Manuals"
     manuals.mkdir()
     (manuals / "zebra.md").write_text("# Zebra\n\nThe zebra unit counts stripes.\n")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "okapi.md").write_text("# Okapi\n\nThe okapi unit walks.\n")
+    other = Source("other", tmp_path / "other")
     cache = tmp_path / "cache"
+
+    def added() -> list[Source]:
+        return [source for source in configured_sources(cache) if source.name != "notes"]
+
     change_choice(cache, headers=False, add=[manuals])
     assert [source.name for source in configured_sources(cache)] == ["notes", "my-manuals"]
-    with DocsIndex.open(cache) as index:
+    with DocsIndex.open(cache, added()) as index:
         assert index.query("zebra stripes")[0].source == "my-manuals"
     change_choice(cache, headers=False)
     assert [source.name for source in configured_sources(cache)] == ["notes", "my-manuals"]
@@ -88,9 +96,9 @@ def test_added_folders_are_remembered_and_forgotten(tmp_path: Path) -> None:
         change_choice(cache, headers=False, remove=["zebra"])
     # A folder that was removed behind our back is told and does not stop the rest.
     shutil.rmtree(manuals)
-    with DocsIndex.open(cache) as index:
+    with DocsIndex.open(cache, [*added(), other]) as index:
         assert any("My Manuals" in line for line in index.stats().problems)
-        assert index.query("softmax")
+        assert index.query("okapi")
     change_choice(cache, headers=False, remove=["my-manuals"])
     assert [source.name for source in configured_sources(cache)] == ["notes"]
     (cache / "sources.json").write_text("{broken")

@@ -13,7 +13,15 @@ import pytest
 
 from stitchcuda.core.errors import RetrievalError
 from stitchcuda.nvidia_docs import SOURCES_FILE
-from stitchcuda.rag_index import DocsIndex, Document, FetchResult, fetch_documents, read_documents
+from stitchcuda.rag_index import (
+    DocsIndex,
+    Document,
+    FetchResult,
+    Source,
+    configured_sources,
+    fetch_documents,
+    read_documents,
+)
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -87,11 +95,16 @@ def fetch(
     return fetch_documents(cache, {"guide": document}, refresh=refresh, most_bytes=most_bytes, pause_s=0)
 
 
+def documents_of(cache: Path) -> list[Source]:
+    """What of the cache's sources was fetched: the notes are not the matter here."""
+    return [source for source in configured_sources(cache) if source.name == "documents"]
+
+
 def test_fetched_pages_are_indexed_with_links_and_not_asked_for_again(site: Site, tmp_path: Path) -> None:
     site.files["/docs/"] = GUIDE
     (result,) = fetch(tmp_path, f"{site.url}/docs/")
     assert (result.status, result.size_bytes) == ("fetched", len(GUIDE))
-    with DocsIndex.open(tmp_path) as index:
+    with DocsIndex.open(tmp_path, documents_of(tmp_path)) as index:
         hit = index.query("zebra moves stripes")[0]
         assert (hit.source, hit.citation, hit.link) == ("documents", "guide/index.html › Guide", f"{site.url}/docs/")
     asked = len(site.asked)
@@ -101,7 +114,7 @@ def test_fetched_pages_are_indexed_with_links_and_not_asked_for_again(site: Site
     assert fetch(tmp_path, f"{site.url}/docs/", refresh=True)[0].status == "kept"
     site.files["/docs/"] = GUIDE.replace(b"zebra", b"okapi")
     assert fetch(tmp_path, f"{site.url}/docs/", refresh=True)[0].status == "fetched"
-    with DocsIndex.open(tmp_path) as index:
+    with DocsIndex.open(tmp_path, documents_of(tmp_path)) as index:
         assert "okapi" in index.query("okapi moves stripes")[0].text
     # A file that was damaged on disk is fetched anew.
     (tmp_path / "fetched" / "guide" / "index.html").write_bytes(b"cut")

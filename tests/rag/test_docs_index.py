@@ -68,15 +68,21 @@ def test_queries_are_quick_and_thread_safe(notes_index: DocsIndex) -> None:
     assert all(result == expected for result in results)
 
 
-def test_reopening_is_quick_and_imports_neither_chroma_nor_torch(notes_cache: Path) -> None:
+def test_reopening_is_quick_and_imports_neither_chroma_nor_torch(notes_cache: Path, notes_source: Source) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from stitchcuda.rag_index import DocsIndex\n"
-        "started = time.perf_counter(); index = DocsIndex.open(Path(sys.argv[1]))\n"
+        "import sys, time; from pathlib import Path; from stitchcuda.rag_index import DocsIndex, Source\n"
+        "sources = [Source('notes', Path(sys.argv[2]))]\n"
+        "started = time.perf_counter(); index = DocsIndex.open(Path(sys.argv[1]), sources)\n"
         "print(time.perf_counter() - started, index.stats().chunks)\n"
         "assert not {'torch', 'chromadb'} & set(sys.modules)\n"
         "index.query('softmax'); assert 'torch' not in sys.modules and 'chromadb' in sys.modules\n"
     )
-    result = subprocess.run([sys.executable, "-c", code, str(notes_cache)], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code, str(notes_cache), str(notes_source.path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     seconds, chunks = result.stdout.split()
     assert float(seconds) <= 0.2
     assert int(chunks) > 40
@@ -174,9 +180,11 @@ def test_an_empty_folder_is_one_line_and_the_old_index_keeps_serving(tmp_path: P
         assert pages_of(index.query("alpha")) == ["alpha.md"]
 
 
-def test_without_chromadb_words_alone_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_chromadb_words_alone_are_searched(
+    tmp_path: Path, notes_source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(index_module, "chroma_available", lambda: False)
-    with DocsIndex.open(tmp_path) as index:
+    with DocsIndex.open(tmp_path, [notes_source]) as index:
         hits = index.query("__shfl_down_sync mask")
         assert hits[0].page == "warp-shuffles.md"
         assert {hit.mode for hit in hits} == {"lexical"}

@@ -20,7 +20,7 @@ PAGES = sorted(path for path in NOTES_DIR.glob("*.md") if path.name != "LICENSE.
 def test_structure_is_kept() -> None:
     code = "```cuda\n# not a heading\n\n- not an item [ptx: not a reference]\n```"
     table = "| a | b |\n|---|---|\n" + "\n".join(f"| {n} | {n * n} |" for n in range(300))
-    intro = "# Title\n\nTopics: one, two\n\n## First\n\nIntro. [ptx: Some\nsection]"
+    intro = "# Title\n\nTopics: one, two\n\n## First\n\nIntro. [ptx:\nSome section]"
     text = f"{intro}\n\n{code}\n\n### Deep\n\n{table}\n\n## Last\n\nEnd."
     chunks = parse_markdown(text, source="s", page="p.md")
     assert [chunk.headings for chunk in chunks] == [("Title", "First"), ("Title", "First", "Deep"), ("Title", "Last")]
@@ -66,11 +66,11 @@ def test_each_fact_of_the_notes_names_its_official_section() -> None:
     assert len(PAGES) >= 12
     for page in PAGES:
         text = page.read_text()
-        keys = {key for key, _ in re.findall(r"\[([a-z0-9-]+): ([^\]]+)\]", text)}
+        keys = {key for key, _ in re.findall(r"\[([a-z0-9-]+):\s+([^\]]+)\]", text)}
         assert keys <= known, page.name
         for item in re.split(r"\n(?=- )|\n\n", re.sub(r"```.*?```", "", text, flags=re.S)):
             if item.startswith("- "):
-                assert re.search(r"\[[a-z0-9-]+: ", item), f"{page.name}: {item}"
+                assert re.search(r"\[[a-z0-9-]+:\s", item), f"{page.name}: {item}"
         for chunk in parse_markdown(text, source="notes", page=page.name):
             # A passage that is only code explains itself under its heading.
             assert chunk.references or "```" in chunk.text or len(chunk.text) < 400, chunk.citation
