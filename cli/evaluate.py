@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from stitchcuda.core.records import Evaluation
     from stitchcuda.graph.context import Context
     from stitchcuda.problems import Problem
+    from stitchcuda.tools.timing.baselines import Baseline
 
 __all__ = ["eval_command"]
 
@@ -28,6 +29,15 @@ def eval_command(
     candidate: Annotated[Path, typer.Argument(help="The candidate: a Python file that defines ModelNew.")],
     device: options.Device = None,
     policy: options.PolicyOption = None,
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What to compare with on a GPU: eager, eager_tf32, compile_default, compile_reduce_overhead; may be "
+            "repeated, the first one names the speed-up.",
+            show_default="eager and eager_tf32",
+            metavar="NAME",
+        ),
+    ] = None,
     trials: options.Trials = None,
     seed: options.Seed = None,
     settings: options.SettingsFile = None,
@@ -44,7 +54,7 @@ def eval_command(
     flags = options.flag_settings(assignments, device=device, policy=policy, trials=trials, seed=seed)
     context = resolve_settings(flags, settings)
     loaded = load_problem(problem)
-    evaluation = _evaluate(loaded, _read_candidate(candidate), context)
+    evaluation = _evaluate(loaded, _read_candidate(candidate), context, _baselines(baseline))
     if as_json:
         print_json(
             {
@@ -58,6 +68,8 @@ def eval_command(
             }
         )
     else:
+        from stitchcuda.cli.verdict import verdict_lines
+
         for line in verdict_lines(evaluation):
             print(line)
     if evaluation.status.value == "machine_error":
@@ -74,7 +86,20 @@ def _read_candidate(path: Path) -> str:
         raise SettingsError(f"candidate {path} is not UTF-8 text: {error}") from error
 
 
-def _evaluate(problem: Problem, source: str, context: Context) -> Evaluation:
+def _baselines(names: list[str] | None) -> tuple[Baseline, ...]:
+    from stitchcuda.tools.timing.baselines import BASELINES
+
+    chosen: list[Baseline] = []
+    for name in names or ("eager", "eager_tf32"):
+        known = next((baseline for baseline in BASELINES if baseline == name), None)
+        if known is None:
+            raise SettingsError(f"unknown baseline {name!r}: use {', '.join(BASELINES)}")
+        if known not in chosen:
+            chosen.append(known)
+    return tuple(chosen)
+
+
+def _evaluate(problem: Problem, source: str, context: Context, baselines: tuple[Baseline, ...]) -> Evaluation:
     from stitchcuda.core.environment import Environment
     from stitchcuda.tools import Evaluator, EvaluatorSettings
     from stitchcuda.tools.machine import choose_device
@@ -92,6 +117,7 @@ def _evaluate(problem: Problem, source: str, context: Context) -> Evaluation:
         build_timeout_s=context.build_timeout_s,
         call_timeout_s=context.call_timeout_s,
         timing_budget_s=context.timing_budget_s,
+        baselines=baselines,
         cross_compile=context.cross_compile,
         cache_dir=Environment().cache_dir / "builds",
     )
@@ -106,44 +132,3 @@ def _evaluate(problem: Problem, source: str, context: Context) -> Evaluation:
             raise KeyboardInterrupt("interrupted; nothing of the evaluation is kept") from None
         finally:
             evaluator.close()
-
-
-def verdict_lines(evaluation: Evaluation) -> list[str]:
-    """The verdict for a person: one line for the whole, one for each stage that ran."""
-    head = evaluation.status.value
-    if evaluation.speedup is not None:
-        head += f", {evaluation.speedup:.2f}x the speed of PyTorch eager"
-    if evaluation.reasons:
-        head += f" ({', '.join(evaluation.reasons)})"
-    lines = [head + (f": {evaluation.message}" if evaluation.message else "")]
-    if evaluation.build is not None:
-        built = len(evaluation.build.extensions)
-        cached = sum(extension.cached for extension in evaluation.build.extensions)
-        state = "ok" if evaluation.build.ok else "failed"
-        lines.append(f"  build   {state}: {built} extension(s), {cached} from the store")
-        for extension in (*evaluation.build.extensions, *evaluation.build.cross_compiled):
-            for diagnostic in extension.diagnostics:
-                if diagnostic.severity == "error":
-                    file = diagnostic.file or "candidate"
-                    where = f"{file}:{diagnostic.line}: " if diagnostic.line is not None else ""
-                    lines.append(f"          {extension.target}: {where}{diagnostic.message}")
-    if evaluation.screen is not None:
-        lines += [f"  screen  {found.severity} {found.rule}: {found.message}" for found in evaluation.screen.findings]
-    if (check := evaluation.check) is not None:
-        worst = max(
-            (output.max_abs_error for output in check.outputs if output.max_abs_error is not None), default=None
-        )
-        error = f", largest error {worst:.3g}" if worst is not None else ""
-        launches = "" if check.own_kernel_launches is None else f", {check.own_kernel_launches} own launches per call"
-        lines.append(f"  check   {check.status.value}: {check.trials} trial(s){error}{launches}")
-    if (timing := evaluation.timing) is not None:
-        for baseline in timing.baselines:
-            interval = f"{baseline.speedup_low:.2f} to {baseline.speedup_high:.2f}"
-            lines.append(
-                f"  time    {timing.candidate.median_ms:.4g} ms against {baseline.stats.median_ms:.4g} ms "
-                f"{baseline.name}: {baseline.speedup:.2f}x ({interval})"
-            )
-    elif evaluation.passed:
-        lines.append(f"  time    not on {evaluation.device}: only a GPU is timed")
-    lines.append(f"  on {evaluation.device}, {evaluation.sizes} sizes, policy {evaluation.policy}")
-    return lines

@@ -15,40 +15,71 @@ from stitchcuda.tools.evaluate import Cancelled
 from stitchcuda.tools.sandbox import client
 from stitchcuda.tools.sandbox.tree import descendants
 
-HOSTILE = [
-    plain("return self.compute(x)"),
-    plain("return self.compute(x) + 1"),
-    plain("return x", top="import os\nos._exit(0)\n"),
-    plain("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"),
-    plain("return torch.empty(1 << 45)"),
+GOOD = plain("return self.compute(x)")
+WRONG = plain("return self.compute(x) + 1")
+FORKS = """
+import os, signal
+def burst():
+    for _ in range(5):
+        if os.fork() == 0:
+            signal.pause()
+"""
+BAD = [
+    (plain("return x", top="import os\nos._exit(0)\n"), Status.RUNTIME_ERROR, "early_exit"),
+    (plain("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"), Status.RUNTIME_ERROR, "crashed"),
+    (plain("while True: pass"), Status.TIMEOUT, "timeout"),
+    (plain("return torch.empty(1 << 45)"), Status.RUNTIME_ERROR, "out_of_memory"),
+    (plain("burst(); return self.compute(x)", top=FORKS), Status.PASSED, ""),
+    (plain("import os; [os.open('/dev/null', 0) for _ in range(9000)]"), Status.RUNTIME_ERROR, "exception"),
+    (plain("open('much', 'wb').write(bytes(1 << 26)); return x + 1"), Status.WRONG_VALUES, ""),
+    (plain("import os; os.write(3, b'PASSED'); os._exit(0)"), Status.RUNTIME_ERROR, "protocol_broken"),
+    (plain("import os; os.memfd_create('kept'); import sys; sys.exit(0)"), Status.RUNTIME_ERROR, "early_exit"),
+    (plain("open('/tmp/left-by-a-candidate', 'w'); return x"), Status.RUNTIME_ERROR, "exception"),
 ]
 
 
-def _footprint() -> tuple[int, int, int]:
-    """Descriptors, processes below us, folders of workers."""
+def _sequence(count: int) -> list[tuple[str, Status, str]]:
+    """Four right or wrong candidates, then one of the bad ones in turn."""
+    good = [(GOOD, Status.PASSED, ""), (WRONG, Status.WRONG_VALUES, "")]
+    return [BAD[i // 5 % len(BAD)] if i % 5 == 4 else good[i % 2] for i in range(count)]
+
+
+def _footprint() -> dict[str, object]:
+    """What evaluations could leave behind."""
     server = client._server
-    folders = len([p for p in server.root.iterdir() if p.is_dir()]) if server else 0
-    return len(list(Path("/proc/self/fd").iterdir())), len(descendants(os.getpid())), folders
+    folders = sorted(p.name for p in server.root.iterdir() if p.is_dir()) if server else []
+    return {
+        "descriptors": len(list(Path("/proc/self/fd").iterdir())),
+        "processes": len(descendants(os.getpid())),
+        "folders": folders,
+        "files": sum(1 for _ in server.root.rglob("*")) if server else 0,
+        "shared memory": sorted(p.name for p in Path("/dev/shm").iterdir() if p.owner() == Path.home().owner()),
+        "threads": threading.active_count(),
+    }
 
 
-def test_twenty_evaluations_leave_nothing(make_evaluator):
-    evaluator = make_evaluator(SCALE, policy="any", trials=2)
-    evaluator.check(HOSTILE[0])
+@pytest.mark.parametrize("count", [30, pytest.param(200, marks=pytest.mark.slow)])
+def test_many_evaluations_in_a_row_leave_nothing(make_evaluator, count):
+    evaluator = make_evaluator(SCALE, policy="any", trials=2, call_timeout_s=4)
+    evaluator.check(GOOD)
     before = _footprint()
-    statuses = [evaluator.check(HOSTILE[i % len(HOSTILE)]).status for i in range(20)]
-    assert statuses.count(Status.PASSED) == 4
-    assert statuses.count(Status.WRONG_VALUES) == 4
-    assert statuses.count(Status.RUNTIME_ERROR) == 12
+    unexpected = []
+    for i, (source, status, reason) in enumerate(_sequence(count)):
+        report = evaluator.check(source)
+        if report.status is not status or (reason and report.reasons[:1] != (reason,)):
+            unexpected.append((i, source[-80:], report.status, report.reasons, report.message))
+    assert unexpected == []
     assert _footprint() == before
+    assert not Path("/tmp/left-by-a-candidate").exists()
     evaluator.close()
     after = _footprint()
-    assert after[1] < before[1]
-    assert after[2] < before[2]
+    assert after["processes"] < before["processes"]
+    assert len(after["folders"]) < len(before["folders"])
 
 
 def test_cancel_ends_a_hanging_candidate_within_a_second(make_evaluator):
     evaluator = make_evaluator(SCALE, policy="any", call_timeout_s=60)
-    evaluator.check(HOSTILE[0])
+    evaluator.check(GOOD)
     caught: list[BaseException] = []
 
     def run() -> None:
@@ -66,5 +97,5 @@ def test_cancel_ends_a_hanging_candidate_within_a_second(make_evaluator):
     assert time.monotonic() - started < 1
     assert len(caught) == 1
     with pytest.raises(Cancelled):
-        evaluator.check(HOSTILE[0])
+        evaluator.check(GOOD)
     evaluator.close()
