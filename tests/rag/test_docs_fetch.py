@@ -25,7 +25,7 @@ from stitchcuda.rag_index import (
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
-GUIDE = b"<h1>Guide</h1><p>The zebra instruction moves stripes.</p>" + b"<p>filler words</p>" * 20000
+GUIDE = b"<h1>Guide</h1><p>The zebra instruction moves stripes.</p>" + (b"<p>" + b"filler words " * 20 + b"</p>") * 1000
 
 
 @dataclass

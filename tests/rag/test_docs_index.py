@@ -14,6 +14,7 @@ import pytest
 
 from stitchcuda.core.errors import RetrievalError
 from stitchcuda.rag_index import DocsIndex, Hit, Source
+from stitchcuda.rag_index import build as build_module
 from stitchcuda.rag_index import index as index_module
 
 PAGE = "# {name}\n\nTopics: {name}\n\n## Use\n\nThe {name} instruction moves tiles. [ptx: {name}]\n"
@@ -107,6 +108,31 @@ def test_only_changed_pages_are_read_again(tmp_path: Path) -> None:
     write_pages(tmp_path / "pages", ["beta", "gamma"])
     with DocsIndex.open(cache, sources) as third:
         assert third.stats().folder == first.stats().folder
+
+
+def test_a_changed_embedding_rebuilds_and_the_old_index_serves_if_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = write_pages(tmp_path / "pages", ["alpha", "beta"])
+    cache = tmp_path / "cache"
+    with DocsIndex.open(cache, sources) as index:
+        old = index.stats()
+    monkeypatch.setattr(build_module, "EMBEDDING_VERSION", "other-1")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(build_module, "write_vectors", full)
+        with DocsIndex.open(cache, sources) as index:
+            assert index.stats().stale
+            assert "No space left" in index.stats().problems[0]
+            assert "searched by words alone" in index.stats().problems[0]
+            assert {hit.mode for hit in index.query("alpha")} == {"lexical"}
+    with DocsIndex.open(cache, sources) as index:
+        assert (index.stats().embedding, index.stats().reused_pages) == ("other-1", 0)
+        assert index.stats().folder != old.folder
+        assert index.query("alpha")[0].mode == "hybrid"
 
 
 BUILDER = """
