@@ -125,9 +125,12 @@ function take(found) {
 
 // A served page follows a run that is still going.
 async function follow(found) {
+  let pause = 2000;
   while (found.runs.some((run) => run.status === "unfinished")) {
-    await new Promise((done) => setTimeout(done, 2000));
+    await new Promise((done) => setTimeout(done, pause));
+    const began = performance.now();
     try { found = await loadOverview(); } catch { continue; }
+    pause = Math.max(2000, 10 * (performance.now() - began));
     take(found);
   }
 }

@@ -126,9 +126,10 @@ function foldAll(fold) {
 function pick(number, open) {
   const run = state.byNumber.get(number);
   if (!run) return;
-  for (let parent = shownParent(run); parent; parent = shownParent(parent)) state.folded.delete(parent.number);
+  let opened = state.visible[run.at] !== run;
+  for (let parent = shownParent(run); parent; parent = shownParent(parent)) opened = state.folded.delete(parent.number) || opened;
   state.picked = number;
-  layOut();
+  if (opened) layOut();
   const height = rowHeight(), top = run.at * height;
   if (top < treePane.scrollTop) treePane.scrollTop = top;
   else if (top + height > treePane.scrollTop + treePane.clientHeight) treePane.scrollTop = top + height - treePane.clientHeight;
