@@ -3,6 +3,8 @@
 ============================  ============================================================================
 first of these that applies   status and reasons
 ============================  ============================================================================
+the cpu device lacks a        ``machine_error``: ``unsupported_on_cpu``; it says nothing about the candidate
+feature of an extension
 an extension did not compile  ``build_failed``: ``compile_error``, or ``cross_compile_error``
 the import raised, and a      ``cheating``: it failed because of what it tried
 finding blocks
@@ -103,6 +105,8 @@ def _build_verdict(build: BuildReport) -> tuple[Status, tuple[str, ...], str]:
     for builds, reason in ((build.extensions, "compile_error"), (build.cross_compiled, "cross_compile_error")):
         for extension in builds:
             if not extension.ok:
+                if any(d.code == "unsupported_on_cpu" for d in extension.diagnostics):
+                    return Status.MACHINE_ERROR, ("unsupported_on_cpu",), _first_error(extension)
                 return Status.BUILD_FAILED, (reason,), _first_error(extension)
     reason, _, message = build.error.partition(": ")
     return _IMPORT_STATUS.get(reason, Status.RUNTIME_ERROR), (reason or "import_error",), message

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-SOURCE = Path(__file__).parent / "kernels" / "bugs.cu"
-_TEXT = SOURCE.read_text()
+_TEXT = (Path(__file__).parent / "kernels" / "bugs.cu").read_text()
 CASES = re.findall(r"^CASE\((\w+),", _TEXT, re.MULTILINE)
 
 

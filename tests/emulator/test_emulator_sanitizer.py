@@ -4,38 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
-import torch
-from emulator_bugs import CASES, SOURCE, marked_lines
-
-from stitchcuda.tools.emulator import compile_flags, include_dir, prelude, rewrite, sanitizer_source
-
-
-def build_sanitized(source: Path, folder: Path) -> ctypes.CDLL:
-    torch_dir = Path(torch.__file__).parent
-    text, checks, library = folder / "text.cpp", folder / "checks.o", folder / f"{source.stem}.so"
-    text.write_text(prelude() + f'#line 1 "{source.name}"\n' + rewrite(source.read_text(), source.name).text)
-    include = ["-I", str(include_dir())]
-    unchecked = ("-std=c++20", *compile_flags(), *include, "-isystem", str(torch_dir / "include"))
-    checked = ("-std=c++17", *compile_flags(sanitize=True), *include, f"-L{torch_dir / 'lib'}")
-    commands = [
-        [*unchecked, "-c", str(sanitizer_source()), "-o", str(checks)],
-        [*checked, "-shared", str(text), str(checks), "-o", str(library), "-lc10"],
-    ]
-    for command in commands:
-        done = subprocess.run(["g++", *command], capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, done.stderr
-    loaded = ctypes.CDLL(str(library))
-    loaded.message.restype = ctypes.c_char_p
-    return loaded
+from emulator_bugs import CASES, marked_lines
+from emulator_build import build_shared_object
 
 
 @pytest.fixture(scope="module")
 def bugs(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    return build_sanitized(SOURCE, tmp_path_factory.mktemp("bugs"))
+    loaded = build_shared_object("bugs.cu", "c++17", tmp_path_factory.mktemp("bugs"), sanitize=True)
+    loaded.message.restype = ctypes.c_char_p
+    return loaded
 
 
 def test_there_are_enough_bugs() -> None:

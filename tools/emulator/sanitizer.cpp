@@ -326,13 +326,14 @@ __attribute__((noinline)) void check_unknown(uintptr_t address, unsigned size, b
     if (after != all.ranges.begin()) {
         auto before = std::prev(after);
         const size_t past = address - (before->first + before->second.bytes);
-        if (past < above && past < 4 * gap_bytes) {
+        // Memory that nobody told us about may lie next to an allocation, but not inside of its gap.
+        if (past < above && past < (foreign_argument ? gap_bytes : 4 * gap_bytes)) {
             std::snprintf(detail, sizeof detail, "%zu bytes behind the last byte of an allocation of %zu bytes", past, before->second.bytes);
             guard.unlock();
             tell_bounds("out-of-bounds global", size, write, pc, detail);
         }
     }
-    if (above < 4 * gap_bytes) {
+    if (above <= (foreign_argument ? gap_bytes : 4 * gap_bytes)) {
         std::snprintf(detail, sizeof detail, "%zu bytes before an allocation of %zu bytes", above, after->second.bytes);
         guard.unlock();
         tell_bounds("out-of-bounds global", size, write, pc, detail);

@@ -71,13 +71,19 @@ template <class T>
 inline cudaError_t cudaMalloc(T** address, size_t bytes) {
     void* memory = nullptr;
     // cudaMalloc aligns to 256 bytes, and its contents are undefined: filled with NaN here.
-    if (posix_memalign(&memory, 256, bytes == 0 ? 256 : bytes) != 0) return stitch::fail(cudaErrorMemoryAllocation);
+    constexpr size_t gap = stitch::sanitized ? 256 : 0;  // on both sides, so that an overrun meets nobody
+    if (posix_memalign(&memory, 256, (bytes == 0 ? 256 : bytes) + 2 * gap) != 0) return stitch::fail(cudaErrorMemoryAllocation);
+    memory = static_cast<char*>(memory) + gap;
     memset(memory, 0xff, bytes);
     stitch_note_memory(memory, bytes);
     *address = static_cast<T*>(memory);
     return cudaSuccess;
 }
-inline cudaError_t cudaFree(void* address) { stitch_forget_memory(address); free(address); return cudaSuccess; }
+inline cudaError_t cudaFree(void* address) {
+    stitch_forget_memory(address);
+    if (address != nullptr) free(static_cast<char*>(address) - (stitch::sanitized ? 256 : 0));
+    return cudaSuccess;
+}
 template <class T>
 inline cudaError_t cudaMallocAsync(T** address, size_t bytes, cudaStream_t) { return cudaMalloc(address, bytes); }
 inline cudaError_t cudaFreeAsync(void* address, cudaStream_t) { return cudaFree(address); }
