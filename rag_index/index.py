@@ -175,7 +175,12 @@ class DocsIndex:
             return [version.raw[row]["id"] for row in best if scores[row] > 0]
 
         lexical = ranking(tokens) if mode != "vector" else None
-        names = ranking(names_in(text)) if mode == "hybrid" else []
+        names: list[str] = []
+        if mode == "hybrid" and (wanted := names_in(text)):
+            found = ranking(wanted)
+            # Where a name is defined comes before where it is mentioned.
+            defined = [key for key in found if version.title(key).lower() in wanted]
+            names = list(dict.fromkeys([*defined, *found]))
         vector = self._nearest(version, text, filters, depth) if mode != "lexical" else None
         if mode == "vector" and vector is None:
             raise RetrievalError("there is no vector store to search: " + "; ".join(self.stats().problems))

@@ -95,6 +95,10 @@ class Version:
         """The chunk in a row."""
         return Chunk.model_validate(self.raw[position])
 
+    def title(self, key: str) -> str:
+        """The last heading of a chunk, for a header's passage the name that it declares."""
+        return str(self.raw[self.position[key]]["headings"][-1])
+
     def allowed(self, where: Mapping[str, tuple[str, ...]]) -> npt.NDArray[np.bool_]:
         """``bool[chunks]``: which ones pass the filters."""
         mask = np.ones(len(self.raw), dtype=np.bool_)
