@@ -63,7 +63,7 @@ def prelude() -> str:
 
 def sanitizer_source() -> Path:
     """The file to compile with ``compile_flags()`` (that is, itself unchecked) and to link into a sanitized build."""
-    return Path(__file__).resolve().parent / "sanitizer.cpp"
+    return Path(__file__).resolve().parent / "sanitizer" / "hooks.cpp"
 
 
 def compile_flags(*, sanitize: bool = False) -> tuple[str, ...]:
@@ -73,8 +73,8 @@ def compile_flags(*, sanitize: bool = False) -> tuple[str, ...]:
     data of templates must not be shared between the objects of two candidates.
 
     Args:
-        sanitize: g++ calls ``sanitizer.cpp`` before each load and store. Merging of accesses is off, as a merged one
-            could look misaligned or like a race; line tables tell the places.
+        sanitize: g++ calls ``sanitizer/hooks.cpp`` before each load and store. Merging of accesses is off, as a merged
+            one could look misaligned or like a race; line tables tell the places.
     """
     checks = (
         "-DSTITCH_SANITIZE=1",
