@@ -17,7 +17,8 @@ from stitchcuda.tools.checks.golden import Golden
 
 __all__ = ["compare", "digest"]
 
-_CHUNK = 1 << 24
+_CHUNK = 1 << 21
+"""Elements; a comparison takes about 70 bytes for each of one chunk, however large the output is."""
 
 
 def compare(golden: Golden, tree: Any, outputs: Any, tolerances: dict[str, Any]) -> list[dict[str, Any]]:

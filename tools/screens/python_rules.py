@@ -8,6 +8,7 @@ decided by counting launches.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from stitchcuda.core.records import Finding, Policy, ScreenReport
@@ -60,6 +61,7 @@ _COMPUTE = {
     *("gelu", "layer_norm", "batch_norm", "logsumexp", "norm", "argmax", "argmin", "prod", "add", "mul", "sub", "div"),
 }
 _OPERATORS = (ast.MatMult,)
+_BORROWED = re.compile(r"^\w[\w.]*?\.(sys|os|gc|inspect|ctypes|builtins|socket|subprocess)(?=\.|$)")
 
 
 def screen_source(source: str, policy: Policy = "libraries") -> ScreenReport:
@@ -108,7 +110,10 @@ def _dotted(node: ast.AST, aliases: dict[str, str]) -> str:
         node = node.value
     if not isinstance(node, ast.Name) or node.id not in aliases:
         return ""
-    return ".".join([aliases[node.id], *reversed(parts)])
+    dotted = ".".join([aliases[node.id], *reversed(parts)])
+    # torch.sys is sys: a module that another one has imported keeps its meaning.
+    found = _BORROWED.search(dotted)
+    return dotted[found.start(1) :] if found else dotted
 
 
 def _hostile(tree: ast.Module, aliases: dict[str, str]) -> Iterator[Finding]:
