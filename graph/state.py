@@ -8,7 +8,7 @@ and excerpts, so that a checkpoint stays small.
 from __future__ import annotations
 
 import operator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
@@ -69,6 +69,11 @@ class OutputState(TypedDict, total=False):
     run_dir: str
 
 
+def _as_plan(_: Plan | None, new: Plan | dict[str, Any] | None) -> Plan | None:
+    """A plan that a person changed in Studio, to fork a run from there, arrives as plain data."""
+    return Plan.model_validate(new) if isinstance(new, dict) else new
+
+
 class State(InputState, total=False):
     run_dir: str
     problem_name: str
@@ -77,7 +82,7 @@ class State(InputState, total=False):
     input_summary: tuple[str, ...]
     profile: ProfileReport | None
 
-    plan: Plan | None
+    plan: Annotated[Plan | None, _as_plan]
     replans: int
     citations: tuple[Citation, ...]
     decision: Decision | None
