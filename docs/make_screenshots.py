@@ -180,9 +180,9 @@ def main() -> int:
         write_page(run_dir, page)
         with TraceIndex(run_dir) as index:
             calls = [row.number for row in index.rows() if row.run_type == "llm"]
-        shoot(arguments.chromium, page, str(calls[1]), "trace", 1120, 620)
-        shoot(arguments.chromium, page, "attempts", "attempts", 1120, 620, dark=True)
-        shoot(arguments.chromium, page, "1x", "phone", 500, 640)
+        shoot(arguments.chromium, page, str(calls[1]), "trace", 1040, 480)
+        shoot(arguments.chromium, page, "attempts", "attempts", 1040, 560, dark=True)
+        shoot(arguments.chromium, page, "1x", "phone", 500, 480)
     return 0
 
 
