@@ -17,8 +17,8 @@ from stitchcuda.tools.checks.golden import Golden
 
 __all__ = ["compare", "digest"]
 
-_CHUNK = 1 << 21
-"""Elements; a comparison takes about 70 bytes for each of one chunk, however large the output is."""
+_CHUNK = 1 << 20
+"""Elements; a comparison takes about 150 bytes for each of one chunk, however large the output is."""
 
 
 def compare(golden: Golden, tree: Any, outputs: Any, tolerances: dict[str, Any]) -> list[dict[str, Any]]:
