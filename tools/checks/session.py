@@ -211,5 +211,7 @@ def _raised(error: Any, op: str) -> CandidateFailed:
     else:
         reason = "exception"
     where = f" (line {line})" if line else ""
+    if "not supported by the cpu device" in message:  # met while a kernel ran: no verdict about the candidate
+        return CandidateFailed(Status.MACHINE_ERROR, "unsupported_on_cpu", f"{message}{where}", line)
     status = Status.BUILD_FAILED if reason == "syntax_error" else Status.RUNTIME_ERROR
     return CandidateFailed(status, reason, f"{kind}: {message}{where}", line)
