@@ -59,3 +59,24 @@ def linger(channel, _folder):  # type: ignore[no-untyped-def]
     leave_a_child(request["marker"])
     channel.send({"reply": request["request"]})
     channel.receive()
+
+
+def compare_a_large_output(elements: int) -> dict[str, object]:
+    """What comparing takes over holding golden and output, in bytes."""
+    import resource
+
+    import torch
+
+    from stitchcuda.tools.checks.compare import compare, digest
+    from stitchcuda.tools.checks.golden import Golden
+    from stitchcuda.tools.checks.verdict import TOLERANCES
+
+    plain = torch.linspace(-1, 1, elements)
+    got = plain.clone()
+    got[-1] += 1
+    tree = {"t": "tensor", "dtype": "float32", "shape": [elements], "device": "cpu"}
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    (leaf,) = compare(Golden(plain, None, False), tree, got, TOLERANCES)
+    digest([got])
+    extra = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return {"extra_bytes": extra * 1024, "mismatched": leaf["mismatched"], "total": leaf["total"]}

@@ -273,3 +273,13 @@ def test_bytes_that_can_still_change_are_refused():
     with pytest.raises(ValueError, match="sealed"):
         unpack(tree, [descriptor])
     os.close(descriptor)
+
+
+@pytest.mark.slow
+def test_a_large_output_needs_little_more_memory_than_itself_to_be_compared():
+    from stitchcuda.tools import run_isolated
+
+    elements = 1 << 26
+    found = run_isolated("isolated_targets:compare_a_large_output", {"elements": elements}, 120)
+    assert (found["mismatched"], found["total"]) == (1, elements)
+    assert found["extra_bytes"] < 4 * elements
