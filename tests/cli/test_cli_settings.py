@@ -9,7 +9,7 @@ import pytest
 from stitchcuda.cli.settings import resolve_settings
 from stitchcuda.core.errors import SettingsError
 
-FLAG = {"trials": 1}
+FLAG = {"trials": 9}
 FILE = "trials = 2\n"
 ENVIRON = {"STITCHCUDA_TRIALS": "3"}
 
@@ -17,10 +17,10 @@ ENVIRON = {"STITCHCUDA_TRIALS": "3"}
 @pytest.mark.parametrize(
     ("flag", "file", "environ", "trials"),
     [
-        (True, True, True, 1),
-        (True, True, False, 1),
-        (True, False, True, 1),
-        (True, False, False, 1),
+        (True, True, True, 9),
+        (True, True, False, 9),
+        (True, False, True, 9),
+        (True, False, False, 9),
         (False, True, True, 2),
         (False, True, False, 2),
         (False, False, True, 3),

@@ -60,7 +60,9 @@ class ReferenceSession:
         self.device = device
         self.seed = secrets.randbelow(1 << 31)
         """For construction, shared with the candidate; the inputs' seeds are others."""
-        self._worker = spawn_worker("stitchcuda.tools.checks.reference_worker:main", _limits(device), name="reference")
+        self._worker = spawn_worker(
+            "stitchcuda.tools.checks.reference_worker:main", _limits(device), name="reference", gpu=device != "cpu"
+        )
         register(self._worker)
         try:
             self.info, self._init_descriptors = self.ask("load", source=source, device=device, seed=self.seed)
@@ -117,7 +119,10 @@ class CandidateSession:
         self._build = build
         self._builds = 0
         self._worker = spawn_worker(
-            "stitchcuda.tools.checks.candidate_worker:main", _limits(device, extensions), name="candidate"
+            "stitchcuda.tools.checks.candidate_worker:main",
+            _limits(device, extensions),
+            name="candidate",
+            gpu=device != "cpu",
         )
         register(self._worker)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from stitchcuda.core.environment import Environment
 from stitchcuda.core.errors import SettingsError, ToolchainError, WorkerError
+from stitchcuda.tools.sandbox.gpu_walls import bearable_walls
 from stitchcuda.tools.sandbox.log import LogReader
 from stitchcuda.tools.sandbox.paths import device_paths, python_path, readable_paths
 from stitchcuda.tools.sandbox.tree import kill_descendants
@@ -29,6 +30,7 @@ from stitchcuda.tools.sandbox.worker import Limits, Worker, WorkerGone
 __all__ = ["Limits", "Worker", "WorkerGone", "kept_environment", "spawn_worker", "walls_off", "warm_up"]
 
 _START_TIMEOUT_S = 180.0
+_SPAWN_TIMEOUT_S = 120.0
 _KEPT_VARIABLES = (
     "PATH",
     "LANG",
@@ -76,6 +78,7 @@ class _ForkServer:
         theirs.close()
         self.control = Channel(ours)
         self.namespaces: tuple[str, ...] | None = None
+        self.off_for_gpu: tuple[str, ...] | None = None
 
     def wait_ready(self) -> None:
         if self.namespaces is not None:
@@ -108,6 +111,7 @@ class _ForkServer:
 
 _lock = threading.Lock()
 _server: _ForkServer | None = None
+_retired: list[_ForkServer] = []
 
 
 def kept_environment() -> dict[str, str]:
@@ -151,23 +155,36 @@ def shut_down() -> None:
     """End the fork server and every worker; the next request starts a new one."""
     global _server
     with _lock:
-        if _server is not None and _server.owner == os.getpid():
-            _server.stop()
+        for server in (*_retired, *([_server] if _server is not None else [])):
+            if server.owner == os.getpid():
+                server.stop()
+        _retired.clear()
         _server = None
 
 
-def spawn_worker(entry: str, limits: Limits, *, name: str = "worker") -> Worker:
+def spawn_worker(entry: str, limits: Limits, *, name: str = "worker", gpu: bool = False) -> Worker:
     """Fork a worker that starts with the trusted ``module:function`` (called with its channel and folder).
+
+    Args:
+        gpu: the worker will use a GPU: it gets the walls that the driver bears (``gpu_walls``).
 
     Raises:
         ToolchainError: the fork server does not start on this machine.
+        WorkerError: the fork server keeps dying, or the GPU does not work in a worker.
     """
     with _lock:
         for attempt in (1, 2):
             server = _running_server()
             try:
                 server.wait_ready()
-                return _spawn(server, entry, limits, name)
+                return _spawn(server, entry, limits, name, _off_for_gpu(server) if gpu else server.off)
+            except TimeoutError as error:
+                # A crowded machine, not a dead server: ending it would end every worker of this process. But its
+                # answer may still come, so nobody may ask it again.
+                _retire(server)
+                raise WorkerError(
+                    f"no worker came within {_SPAWN_TIMEOUT_S:.0f} s; is the machine overloaded?"
+                ) from error
             except (OSError, EOFError) as error:
                 # The server died between two requests: once is bad luck, twice is the machine.
                 server.stop()
@@ -176,7 +193,26 @@ def spawn_worker(entry: str, limits: Limits, *, name: str = "worker") -> Worker:
     raise AssertionError("unreachable")
 
 
-def _spawn(server: _ForkServer, entry: str, limits: Limits, name: str) -> Worker:
+def _retire(server: _ForkServer) -> None:
+    """Let the workers of ``server`` go on, and take a new one for the next; the caller holds the lock."""
+    global _server
+    _retired.append(server)
+    _server = None
+
+
+def _off_for_gpu(server: _ForkServer) -> tuple[str, ...]:
+    """The walls that workers with a GPU do without; tried once per process at most, and remembered beyond it."""
+    if server.off_for_gpu is None:
+
+        def spawn(off: tuple[str, ...]) -> Worker:
+            return _spawn(server, "stitchcuda.tools.sandbox.gpu_walls:trial", Limits(threads=2), "gpu-trial", off)
+
+        store = Environment().cache_dir / "gpu-walls.json"
+        server.off_for_gpu = bearable_walls(spawn, server.off, store)
+    return server.off_for_gpu
+
+
+def _spawn(server: _ForkServer, entry: str, limits: Limits, name: str, off: tuple[str, ...]) -> Worker:
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=server.root))
     ours, theirs = socket.socketpair()
     log_read, log_write = os.pipe()
@@ -197,12 +233,12 @@ def _spawn(server: _ForkServer, entry: str, limits: Limits, name: str) -> Worker
             "read": readable_paths(),
             "open_only": [str(path.resolve()) for path in limits.open_only],
             "devices": device_paths(),
-            "off": server.off,
+            "off": off,
         },
     }
     try:
         server.control.send(request, [theirs.fileno(), log_write, status_write], timeout_s=10)
-        header, descriptors = server.control.receive(timeout_s=30)
+        header, descriptors = server.control.receive(timeout_s=_SPAWN_TIMEOUT_S)
     except BaseException:
         close_all([log_read, status_read])
         ours.close()
