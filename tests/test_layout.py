@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,3 +42,18 @@ def test_doors_are_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [path.relative_to(REPOSITORY).as_posix() for path in (*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md"))],
+)
+def test_links_between_our_pages_lead_somewhere(page: str) -> None:
+    text = (REPOSITORY / page).read_text(encoding="utf-8")
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
+    broken = [
+        target
+        for target in targets
+        if target and "://" not in target and not ((REPOSITORY / page).parent / target).exists()
+    ]
+    assert broken == []
