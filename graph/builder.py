@@ -34,7 +34,7 @@ def build_verifier() -> StateGraph[Any, Context, Any, Any]:
     stages.add_node("profile", verifier.profile)
     stages.add_node("diagnose", verifier.diagnose)
     stages.add_edge(START, "build")
-    stages.add_conditional_edges("build", verifier.after_build)
+    stages.add_edge("build", "screen")
     stages.add_conditional_edges("screen", verifier.after_screen)
     stages.add_conditional_edges("check", verifier.after_check)
     stages.add_edge("time", "profile")

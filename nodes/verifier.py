@@ -27,7 +27,6 @@ from stitchcuda.nodes.workbench import Workbench, workbench
 from stitchcuda.tools import Evaluator, settle
 
 __all__ = [
-    "after_build",
     "after_check",
     "after_screen",
     "as_attempt",
@@ -63,20 +62,19 @@ async def build(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
     return {"build": report, "verifier_usage": Usage(), "verifier_seconds": clock.monotonic() - started}
 
 
-def after_build(state: State) -> Literal["screen", "diagnose"]:
-    report = state.get("build")
-    return "screen" if report is not None and report.ok else "diagnose"
-
-
 async def screen(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Static findings; the hostile ones end the evaluation before the candidate runs on inputs."""
+    """Static findings; the hostile ones end the evaluation before the candidate runs on inputs.
+
+    Also after a failed build: an import may have failed because of what a rule blocks.
+    """
     bench = await workbench(state, runtime)
     return {"screen": await _stage(state, bench, "screen", Evaluator.screen)}
 
 
 def after_screen(state: State) -> Literal["check", "diagnose"]:
-    report = state.get("screen")
-    return "diagnose" if report is not None and report.blocked else "check"
+    build, screen = state.get("build"), state.get("screen")
+    settled = build is None or not build.ok or (screen is not None and screen.blocked)
+    return "diagnose" if settled else "check"
 
 
 async def check(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -132,6 +130,7 @@ async def diagnose(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
         timing=state.get("timing"),
         profile=state.get("candidate_profile"),
         seconds=state["verifier_seconds"],
+        machine=await asyncio.to_thread(lambda: bench.evaluator.machine),
     )
     await asyncio.to_thread(bench.folder.write_evaluation, evaluation)
     best = better(state.get("best"), Best(candidate=candidate, evaluation=evaluation))
