@@ -47,7 +47,8 @@ def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     patch = pytest.MonkeyPatch()
-    for name in ("OPENAI_API_KEY", "LANGSMITH_API_KEY", "LANGCHAIN_API_KEY"):
+    # COLUMNS: pytest-xdist sets it, and tables would be cut to it.
+    for name in ("OPENAI_API_KEY", "LANGSMITH_API_KEY", "LANGCHAIN_API_KEY", "COLUMNS"):
         patch.delenv(name, raising=False)
     patch.setenv("STITCHCUDA_CACHE_DIR", str(shared / "stitchcuda-cache"))
     patch.setenv("LANGSMITH_TRACING", "false")

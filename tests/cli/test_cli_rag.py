@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path_factory):
+    """An index of its own: another process of the same test session may be building in the shared one."""
+    folder = tmp_path_factory.getbasetemp() / "rag-of-the-command-line"
+    monkeypatch.setenv("STITCHCUDA_CACHE_DIR", str(folder))
+
 
 def test_build_then_query(cli):
-    built = cli("rag", "build", "--json")
+    built = cli("rag", "build", "--no-headers", "--json")
     assert built.code == 0
     assert built.json["chunks"] > 20
     found = cli("rag", "query", "bank conflicts in shared memory", "-k", 2, "--json")

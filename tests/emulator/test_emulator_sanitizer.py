@@ -12,7 +12,10 @@ from emulator_build import build_shared_object
 
 @pytest.fixture(scope="module")
 def bugs(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    loaded = build_shared_object("bugs.cu", "c++17", tmp_path_factory.mktemp("bugs"), sanitize=True)
+    with pytest.MonkeyPatch.context() as patch:
+        # The tests of other rooms that run in this process need torch's own allocator.
+        patch.setenv("STITCHCUDA_KEEP_ALLOCATOR", "1")
+        loaded = build_shared_object("bugs.cu", "c++17", tmp_path_factory.mktemp("bugs"), sanitize=True)
     loaded.message.restype = ctypes.c_char_p
     return loaded
 

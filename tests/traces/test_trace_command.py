@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,8 @@ def names(out: str) -> list[str]:
         (("--max-speedup", "1.4"), []),
         (("--min-seconds", "5"), ["bad"]),
         (("--min-tokens", "32"), ["good"]),
+        (("--min-cost", "0.02"), ["good"]),
+        (("--sort", "cost_usd"), ["good", "bad", "going"]),
         (("--sort", "seconds"), ["bad", "good", "going"]),
         (("--sort", "attempts", "--limit", "1"), ["bad"]),
     ],
@@ -67,7 +70,9 @@ def test_list_prints_a_table(cli: Cli, runs: Path) -> None:
     code, out, _ = cli("list", runs)
     assert code == 0
     good = next(line for line in out.splitlines() if line.rstrip().endswith("good"))
-    assert all(text in good for text in ("relu", "passed", "1.50x", "2", "4.0", "32", "complete", "2026-12-01 12:00"))
+    assert all(
+        text in good for text in ("relu", "passed", "1.50x", "2", "4.0", "32", "$0.025", "complete", "2026-12-01 12:00")
+    ), good
 
 
 def test_show_draws_the_tree_and_one_run(cli: Cli, played: Path) -> None:
@@ -77,6 +82,7 @@ def test_show_draws_the_tree_and_one_run(cli: Cli, played: Path) -> None:
     assert "build_failed identifier y is undefined" in out
     assert "failed: line 4: identifier y is undefined" in out
     assert "11→5 tokens" in out
+    assert sum("engine.coder" in line and "$0.013" in line for line in out.splitlines()) == 2
     assert "after_verifier" not in out
 
     number = next(line.split()[0] for line in out.splitlines() if "GenericFakeChatModel" in line)
@@ -149,17 +155,36 @@ def test_export(cli: Cli, runs: Path, tmp_path: Path) -> None:
     assert cli("export", tmp_path / "x", "--out", tmp_path / "none.jsonl")[0] == 2
 
 
-def test_parquet(cli: Cli, played: Path, tmp_path: Path) -> None:
-    try:
-        import pyarrow.parquet as parquet
-    except ImportError:
-        code, _, err = cli("export", played, "--out", tmp_path / "all.parquet")
-        assert code == 3
-        assert "Parquet needs pyarrow" in err
-        return
-    assert cli("export", played, "--out", tmp_path / "all.parquet")[0] == 0
-    table = parquet.read_table(tmp_path / "all.parquet")
-    assert {"name", "duration_s", "prompt", "answer", "inputs", "outputs"} <= set(table.column_names)
+def test_parquet(cli: Cli, runs: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    code, _, err = cli("export", runs, "--out", tmp_path / "all.parquet")
+    assert code == 0, err
+    cli("export", runs, "--out", tmp_path / "all.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    rows = parquet.read_table(tmp_path / "all.parquet").to_pylist()
+    assert [(row["run_dir"], row["number"], row["name"]) for row in rows] == [
+        (line["run_dir"], line["number"], line["name"]) for line in lines
+    ]
+    for row, line in zip(rows, lines, strict=True):
+        assert row["duration_s"] == line["duration_s"]
+        assert row["hidden"] is line["hidden"]
+        assert json.loads(row["inputs"]) == line["inputs"]
+        assert json.loads(row["outputs"]) == line["outputs"]
+        assert row["answer"] == line["answer"]
+    calls = [row for row in rows if row["run_type"] == "llm"]
+    assert {(row["prompt_tokens"], row["completion_tokens"], row["cost_usd"]) for row in calls} == {(11, 5, None)}
+    assert json.loads(calls[0]["prompt"])[0] == {"role": "system", "content": "You are the Coder."}
+    assert [row["cost_usd"] for row in rows if row["name"] == "engine.coder"] == [0.0125] * 6
+
+
+def test_parquet_without_pyarrow_is_one_line(
+    cli: Cli, played: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    code, _, err = cli("export", played, "--out", tmp_path / "all.parquet")
+    assert code == 3
+    assert "Parquet needs pyarrow" in err
+    assert not list(tmp_path.glob("*.parquet"))
 
 
 def test_ui_writes_a_page(cli: Cli, played: Path, tmp_path: Path) -> None:

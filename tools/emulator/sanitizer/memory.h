@@ -88,7 +88,8 @@ struct Installed {
         unsigned long pid = 0;
         const bool first = said == nullptr || std::sscanf(said, "%lu:", &pid) != 1 || pid != static_cast<unsigned long>(getpid());
         table();
-        if (!first) return;
+        // A process that also does other work with torch keeps its allocator; only memory that is noted is watched then.
+        if (!first || std::getenv("STITCHCUDA_KEEP_ALLOCATOR") != nullptr) return;
         real_allocator = c10::GetCPUAllocator();
         c10::SetCPUAllocator(new WatchedAllocator, 100);
     }
