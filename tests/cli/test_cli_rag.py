@@ -27,7 +27,7 @@ def test_build_then_query(cli):
 
 
 def test_nothing_found_ends_with_1(cli):
-    done = cli("rag", "query", "zzzqqq", "--json")
+    done = cli("rag", "query", "zzzqqq", "--mode", "lexical", "--json")
     assert (done.code, done.json["hits"]) == (1, [])
 
 
