@@ -155,6 +155,8 @@ def _from_solve(listed: Listed, started: float, result: SolveResult) -> BatchRes
         stop_reason=result.stop_reason,
         attempts=result.attempts,
         usage=result.usage,
+        cost_usd=result.cost_usd,
+        cached=result.cached,
     )
 
 

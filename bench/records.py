@@ -58,6 +58,10 @@ class BatchResult(Record):
     attempts: int = 0
     seconds: float = 0.0
     usage: dict[str, int] = {}
+    cost_usd: float = 0.0
+    """Of the chat calls, by the price table of the settings."""
+    cached: int = 0
+    """Chat answers from the cache; not among the calls of ``usage``."""
     finished: str = ""
     """UTC, ISO 8601."""
 

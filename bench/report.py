@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from stitchcuda.bench.compare import Comparison
 from stitchcuda.bench.records import BatchFile, BatchResult, Listed
 from stitchcuda.bench.scores import Scores, score
+from stitchcuda.nodes.engines.protocols import Usage
 
 __all__ = ["ratio_text", "render_comparison", "render_report", "share_text"]
 
@@ -32,6 +33,7 @@ def render_report(batch: BatchFile, pairs: Sequence[tuple[Listed, BatchResult | 
         f"- begun {batch.created}, StitchCUDA {batch.version}",
         f"- device `{batch.device}`, policy `{batch.settings.get('policy')}`, engine {_cell(engine)}",
         f"- {scores.finished} of {scores.problems} problems finished, {scores.passed} passed",
+        *_usage_lines([result for _, result in pairs if result is not None]),
         "",
         "## Scores",
         "",
@@ -92,6 +94,12 @@ def render_comparison(comparison: Comparison, name_a: str, name_b: str) -> str:
     return "\n".join(
         [*lines, "", *_table(("", "A", "B"), rows), "", "## Problems", "", *_table(header, problem_rows), ""]
     )
+
+
+def _usage_lines(results: Sequence[BatchResult]) -> list[str]:
+    """The chat models' share, if there is one."""
+    usage = sum((Usage(**one.usage, cost_usd=one.cost_usd, cached=one.cached) for one in results), Usage())
+    return [f"- chat models: {usage.told()}"] if usage.calls or usage.cached else []
 
 
 def _score_lines(scores: Scores) -> list[str]:

@@ -18,13 +18,18 @@ __all__ = [
     "KernelBench",
     "Level",
     "MaxAttempts",
+    "MaxCost",
     "MaxReplans",
     "MaxSeconds",
     "MaxTokens",
     "Model",
+    "NoCache",
     "Planner",
     "PolicyOption",
+    "ReasoningEffort",
+    "Samples",
     "Seed",
+    "SeedEmbedded",
     "SetOption",
     "SettingsFile",
     "TargetSpeedup",
@@ -49,6 +54,20 @@ MaxAttempts = Annotated[int | None, typer.Option(help="Candidates that may be ev
 MaxReplans = Annotated[int | None, typer.Option(help="How often the Planner may be asked again.", metavar="N")]
 MaxSeconds = Annotated[float | None, typer.Option(help="Wall-clock budget of a run.", metavar="S")]
 MaxTokens = Annotated[int | None, typer.Option(help="Token budget of the chat engines.", metavar="N")]
+MaxCost = Annotated[
+    float | None,
+    typer.Option("--max-cost-usd", help="Money budget of the chat engines; needs --set prices=…", metavar="USD"),
+]
+SeedEmbedded = Annotated[
+    bool, typer.Option("--seed-embedded", help="A chat Coder starts from the embedded engine's candidate.")
+]
+Samples = Annotated[
+    int | None, typer.Option(help="Candidates that a chat Coder writes per attempt; the best counts.", metavar="N")
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Ask chat engines anew what was answered before.")]
+ReasoningEffort = Annotated[
+    str | None, typer.Option(help="Of chat engines, such as low, medium or high.", metavar="LEVEL")
+]
 TargetSpeedup = Annotated[float | None, typer.Option(help="Stop once this ratio to eager is reached.", metavar="X")]
 Trials = Annotated[int | None, typer.Option(help="Correctness trials per candidate.", metavar="N")]
 Seed = Annotated[int | None, typer.Option(help="Seed of the test inputs; unset: from the system.", metavar="N")]

@@ -41,6 +41,11 @@ def solve_command(
     max_replans: options.MaxReplans = None,
     max_seconds: options.MaxSeconds = None,
     max_tokens: options.MaxTokens = None,
+    max_cost_usd: options.MaxCost = None,
+    seed_embedded: options.SeedEmbedded = False,
+    samples: options.Samples = None,
+    no_cache: options.NoCache = False,
+    reasoning_effort: options.ReasoningEffort = None,
     target_speedup: options.TargetSpeedup = None,
     trials: options.Trials = None,
     seed: options.Seed = None,
@@ -69,6 +74,11 @@ def solve_command(
         max_replans=max_replans,
         max_seconds=max_seconds,
         max_tokens=max_tokens,
+        max_cost_usd=max_cost_usd,
+        seed_embedded=seed_embedded or None,
+        samples=samples,
+        cache_answers=False if no_cache else None,
+        reasoning_effort=reasoning_effort,
         target_speedup=target_speedup,
         trials=trials,
         seed=seed,
@@ -172,7 +182,7 @@ def _explain(run_dir: Path) -> None:
 
 
 def _print_verdict(result: SolveResult) -> None:
-    """Four plain lines; paths stay whole on any terminal, so that they can be copied."""
+    """A few plain lines; paths stay whole on any terminal, so that they can be copied."""
     what = result.status
     if result.speedup is not None:
         what += f", {result.speedup:.2f}x the speed of PyTorch eager on {result.device}"
@@ -180,6 +190,7 @@ def _print_verdict(result: SolveResult) -> None:
         what += f" on {result.device} (checked for correctness; the cpu device is not timed)"
     if result.reasons and result.status != "passed":
         what += f" ({', '.join(result.reasons)})"
+    from stitchcuda.nodes.engines.protocols import Usage
     from stitchcuda.nodes.report import STOP_REASONS
 
     print(f"{result.problem}: {what}")
@@ -190,5 +201,8 @@ def _print_verdict(result: SolveResult) -> None:
     plural = "" if result.attempts == 1 else "s"
     why = STOP_REASONS.get(result.stop_reason, result.stop_reason)
     print(f"stopped  after {result.attempts} attempt{plural}: {why}")
+    usage = Usage(**result.usage, cost_usd=result.cost_usd, cached=result.cached)
+    if usage.calls or usage.cached:
+        print(f"models   {usage.told()}")
     print(f"best     {result.candidate or 'none: no candidate passed'}")
     print(f"report   {result.report or 'none'}")

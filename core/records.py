@@ -78,6 +78,8 @@ class CandidateSource(Record):
     """Ids of the sub-tasks that this source implements (earlier ones included)."""
     choices: dict[str, str] = {}
     """The embedded engine's schedule, group id to choice; empty for a chat model."""
+    own_ops: tuple[str, ...] = ()
+    """Ops that the seed, from which this source descends, does in own kernels; empty without a seed."""
 
 
 class Candidate(Record):
@@ -91,6 +93,7 @@ class Candidate(Record):
     summary: str = ""
     covers: tuple[str, ...] = ()
     choices: dict[str, str] = {}
+    own_ops: tuple[str, ...] = ()
 
 
 # --- evaluation -------------------------------------------------------------------------------------------------

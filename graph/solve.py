@@ -66,6 +66,10 @@ class SolveResult(Record):
     evaluation: Evaluation | None
     usage: dict[str, int]
     seconds: float
+    cost_usd: float = 0.0
+    """What the chat calls cost by the price table of the settings."""
+    cached: int = 0
+    """Chat answers from the cache; not among the calls of ``usage``."""
 
 
 def load_run(run_dir: Path) -> tuple[Problem, Context]:
@@ -228,6 +232,8 @@ def _result(run_dir: Path, values: dict[str, Any], *, waiting: bool) -> SolveRes
         stop_reason="plan_review" if waiting else decision.reason if decision else "",
         attempts=len(values.get("attempts", [])),
         candidate=str(run_dir / "best.py") if best else None,
+        cost_usd=round(usage.cost_usd, 6) if usage else 0.0,
+        cached=usage.cached if usage else 0,
         run_dir=str(run_dir),
         report=report,
         evaluation=evaluation,

@@ -13,6 +13,7 @@ from stitchcuda.core.records import Author, Candidate, CandidateSource, Evaluati
 from stitchcuda.graph.context import Context
 from stitchcuda.graph.routing import open_subtasks
 from stitchcuda.graph.state import State
+from stitchcuda.nodes.engines.deadline import until
 from stitchcuda.nodes.engines.protocols import EngineFailure, SamplingCoder, Usage
 from stitchcuda.nodes.evidence import CoderEvidence
 from stitchcuda.nodes.progress import engine_call, say
@@ -54,12 +55,13 @@ async def _seed(state: State, bench: Workbench, evidence: CoderEvidence) -> Cand
         return None
 
 
-async def _write(bench: Workbench, evidence: CoderEvidence, attempt: int) -> tuple[CandidateSource, Usage]:
-    """The engine's candidate; of several samples the best one."""
+async def _write(bench: Workbench, evidence: CoderEvidence, attempt: int, ends: float) -> tuple[CandidateSource, Usage]:
+    """The engine's candidate, asked for until ``ends``; of several samples the best one."""
     engine = (await bench.engines()).coder
-    if bench.context.samples == 1 or not isinstance(engine, SamplingCoder):
-        return await engine.write(evidence)
-    answers, usage = await engine.write_several(evidence, bench.context.samples)
+    with until(ends):
+        if bench.context.samples == 1 or not isinstance(engine, SamplingCoder):
+            return await engine.write(evidence)
+        answers, usage = await engine.write_several(evidence, bench.context.samples)
     return await best_sample(bench, answers, attempt), usage
 
 
@@ -90,6 +92,7 @@ async def coder(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
     )
     author: Author = "embedded" if bench.context.coder == "embedded" else "chat"
     seed = await _seed(state, bench, evidence)
+    ends = started + bench.context.max_seconds - state.get("seconds_spent", 0.0)
     try:
         async with engine_call(
             "embedded" if seed is not None else bench.context.coder,
@@ -100,7 +103,7 @@ async def coder(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
             if seed is not None:
                 answer, usage, author = seed, Usage(), "embedded"
             else:
-                answer, usage = await _write(bench, evidence, attempt)
+                answer, usage = await _write(bench, evidence, attempt, ends)
             step.outputs = {**answer.model_dump(), "usage": usage}
     except EngineFailure as failure:
         say("coder", f"attempt {attempt}: no candidate: {one_line(failure)}", attempt=attempt)

@@ -14,6 +14,7 @@ from stitchcuda.core.errors import SettingsError, one_line
 from stitchcuda.core.records import Plan
 from stitchcuda.graph.context import Context
 from stitchcuda.graph.state import State
+from stitchcuda.nodes.engines.deadline import until
 from stitchcuda.nodes.engines.embedded import EmbeddedPlanner
 from stitchcuda.nodes.engines.protocols import EngineFailure
 from stitchcuda.nodes.evidence import PlannerEvidence
@@ -46,7 +47,9 @@ async def planner(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
     )
     try:
         async with engine_call(bench.context.planner, "planner", replans=replans) as step:
-            plan, usage = await (await bench.engines()).planner.plan(evidence)
+    ends = started + bench.context.max_seconds - state.get("seconds_spent", 0.0)
+            with until(ends):
+                plan, usage = await (await bench.engines()).planner.plan(evidence)
             step.outputs = {"plan": plan, "usage": usage}
     except EngineFailure as failure:
         say("planner", f"no plan: {one_line(failure)}")

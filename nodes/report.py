@@ -123,17 +123,10 @@ def _best_lines(best: Best) -> list[str]:
 
 def _usage_lines(usage: Usage) -> list[str]:
     """What the chat models cost, together and by role."""
-    lines = [f"- chat models: {_spent(usage)}", *(f"  - {role}: {_spent(part)}" for role, part in usage.roles.items())]
+    lines = [f"- chat models: {usage.told()}", *(f"  - {role}: {part.told()}" for role, part in usage.roles.items())]
     if usage.unreported:
         lines.append(f"  - {usage.unreported} calls came without token figures; theirs are estimated")
     return lines
-
-
-def _spent(usage: Usage) -> str:
-    text = f"{usage.calls} calls, {usage.input_tokens} tokens in, {usage.output_tokens} out"
-    if usage.cost_usd:
-        text += f", ${usage.cost_usd:.4f}"
-    return text + (f", {usage.cached} answers from the cache" if usage.cached else "")
 
 
 def _plan_lines(plan: Plan | None, skipped: list[str]) -> list[str]:

@@ -134,6 +134,7 @@ class RunFolder:
             summary=answer.summary,
             covers=answer.covers,
             choices=answer.choices,
+            own_ops=answer.own_ops,
         )
 
     def read_candidate(self, candidate: Candidate) -> CandidateSource:
@@ -142,6 +143,7 @@ class RunFolder:
             summary=candidate.summary,
             covers=candidate.covers,
             choices=candidate.choices,
+            own_ops=candidate.own_ops,
         )
 
     def write_evaluation(self, evaluation: Evaluation) -> None:

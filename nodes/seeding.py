@@ -1,7 +1,8 @@
 """A chat Coder's first candidate from the embedded engine (``seed_embedded``).
 
 The seed implements everything that the embedded engine can, and counts as the base that the chat model improves: it
-covers no sub-task of the plan, so that all of them stay open.
+covers no sub-task of the plan, so that all of them stay open. ``own_ops`` tells what it does all the same: where
+nothing is timed, a chat candidate must do more than that to become the best.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from stitchcuda.core.records import CandidateSource, Status
 from stitchcuda.graph.context import Context
 from stitchcuda.graph.state import State
 from stitchcuda.nodes.engines.embedded.coder import write_candidate
+from stitchcuda.nodes.engines.embedded.opening import open_problem
 from stitchcuda.nodes.engines.embedded.planner import make_plan
 from stitchcuda.nodes.engines.embedded.tuning import LEFT
 from stitchcuda.nodes.engines.protocols import EngineFailure
@@ -58,6 +60,9 @@ def _seed(evidence: CoderEvidence) -> CandidateSource:
             )
     if source is None:
         raise EngineFailure(plan.summary)
-    kernels = sum(choice != LEFT for choice in source.choices.values())
-    told = source.summary if evidence.previous is not None else f"{kernels} fused groups by the embedded engine."
-    return source.model_copy(update={"covers": (), "summary": f"Seed: {told}"})
+    done = {group_id for group_id, choice in source.choices.items() if choice != LEFT}
+    own_ops = [op for group in open_problem(evidence.problem).groups if group.id in done for op in group.ops]
+    told = source.summary if evidence.previous is not None else f"{len(done)} fused groups by the embedded engine."
+    return source.model_copy(
+        update={"covers": (), "own_ops": tuple(dict.fromkeys(own_ops)), "summary": f"Seed: {told}"}
+    )

@@ -14,11 +14,12 @@ from typing import Any, Literal, TypeVar
 from langgraph.runtime import Runtime
 
 from stitchcuda.core.errors import WorkerError, one_line
-from stitchcuda.core.records import Evaluation, Feedback
+from stitchcuda.core.records import Candidate, Evaluation, Feedback, Plan
 from stitchcuda.graph.context import Context
 from stitchcuda.graph.routing import Budget, decide
 from stitchcuda.graph.state import Best, State
 from stitchcuda.nodes.coder import current_subtask
+from stitchcuda.nodes.engines.deadline import until
 from stitchcuda.nodes.engines.protocols import EngineFailure, Usage
 from stitchcuda.nodes.evidence import Attempt, VerifierEvidence
 from stitchcuda.nodes.progress import engine_call, say
@@ -133,7 +134,7 @@ async def diagnose(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
         machine=await asyncio.to_thread(lambda: bench.evaluator.machine),
     )
     await asyncio.to_thread(bench.folder.write_evaluation, evaluation)
-    best = better(state.get("best"), Best(candidate=candidate, evaluation=evaluation))
+    best = better(state.get("best"), Best(candidate=candidate, evaluation=evaluation), state.get("plan"))
     if best is not None and best != state.get("best"):
         await asyncio.to_thread(bench.folder.write_best, best.candidate, best.evaluation)
     say(
@@ -143,7 +144,9 @@ async def diagnose(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
         status=evaluation.status.value,
         speedup=evaluation.speedup,
     )
-    feedback, usage = await _feedback(state, bench, evaluation, best)
+    spent = state.get("seconds_spent", 0.0) + state["verifier_seconds"]
+    with until(started + bench.context.max_seconds - spent):
+        feedback, usage = await _feedback(state, bench, evaluation, best)
     return {
         "evaluation": evaluation,
         "best": best,
@@ -212,17 +215,27 @@ def as_attempt(state: State, evaluation: Evaluation) -> Attempt:
     )
 
 
-def better(best: Best | None, new: Best) -> Best | None:
-    """The better of two passed ones: the faster where there is a timing, else the one that covers more."""
+def better(best: Best | None, new: Best, plan: Plan | None) -> Best | None:
+    """The better of two passed ones: the faster where there is a timing, else the one that does more of the plan.
+
+    The earlier one stays where nothing shows a gain, as on a device without timing.
+    """
     if not new.evaluation.passed:
         return best
     if best is None:
         return new
 
     def rank(one: Best) -> tuple[float, int]:
-        return one.evaluation.speedup or 0.0, len(one.candidate.covers)
+        return one.evaluation.speedup or 0.0, _implemented(one.candidate, plan)
 
     return new if rank(new) > rank(best) else best
+
+
+def _implemented(candidate: Candidate, plan: Plan | None) -> int:
+    """How many sub-tasks of the plan the candidate does; a seed does those whose ops it has kernels for."""
+    own = set(candidate.own_ops)
+    tasks = plan.subtasks if plan is not None else ()
+    return sum(task.id in candidate.covers or (bool(task.ops) and own.issuperset(task.ops)) for task in tasks)
 
 
 def spent_budget(state: State, context: Context) -> Budget:

@@ -58,6 +58,13 @@ class Usage(Record):
         """This usage, also entered under ``role``."""
         return self.model_copy(update={"roles": {role: self.model_copy(update={"roles": {}})}})
 
+    def told(self) -> str:
+        """The total as one line for people."""
+        text = f"{self.calls} calls, {self.input_tokens} tokens in, {self.output_tokens} out"
+        if self.cost_usd:
+            text += f", ${self.cost_usd:.4f}"
+        return text + (f", {self.cached} answers from the cache" if self.cached else "")
+
     def counts(self) -> dict[str, int]:
         """Calls and tokens alone."""
         return {"calls": self.calls, "input_tokens": self.input_tokens, "output_tokens": self.output_tokens}

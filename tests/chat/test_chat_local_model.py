@@ -33,7 +33,7 @@ MISSING = [
 ]
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(2400),  # reads thousands of tokens on a CPU
+    pytest.mark.timeout(900),  # reads thousands of tokens on a CPU
     pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
 ]
 
@@ -52,6 +52,7 @@ def get_init_inputs():
     return []
 """
 START_LIMIT_S = 300.0
+RUN_LIMIT_S = 300.0
 
 
 @pytest.fixture(scope="module")
@@ -96,35 +97,34 @@ async def test_a_small_real_model_drives_a_run_to_an_honest_end(served: tuple[st
         cross_compile=None,
         planner=f"openai:{name}",
         coder=f"openai:{name}",
-        verifier=f"openai:{name}",
         base_url=url,
         seed_embedded=True,
         context_tokens=4096,
-        max_output_tokens=160,
+        max_output_tokens=120,
         temperature=0.3,
-        model_timeout_s=240.0,
+        model_timeout_s=120.0,
         model_retries=0,
         max_attempts=3,
         max_replans=0,
-        max_seconds=900.0,
+        max_seconds=RUN_LIMIT_S,
         repair_limit=2,
     )
     started = time.monotonic()
     result = await solve(load_problem(path), context, run_dir=tmp_path / "run")
-    assert time.monotonic() - started < 900.0 + 240.0 * 4
-    # The embedded seed is the best; whatever the model wrote was measured, and did not replace it unless it passed.
+    assert time.monotonic() - started < RUN_LIMIT_S + 30.0
+    # The embedded seed is the best: the model may pass, and has no way to show a gain over the seed here.
     assert result.status == Status.PASSED
     assert result.solved
     assert result.speedup is None
     assert result.stop_reason in ("attempts_spent", "seconds_spent", "subtask_given_up", "complete")
-    assert result.usage["calls"] >= 3
-    assert result.usage["input_tokens"] > 1000
+    assert result.usage["calls"] >= 2
+    assert result.usage["input_tokens"] > 500
     best = json.loads((tmp_path / "run" / "best.json").read_text())
     assert best["evaluation"]["status"] == "passed"
     statuses = {json.loads(file.read_text())["status"] for file in (tmp_path / "run" / "evaluations").glob("*.json")}
     assert statuses <= {status.value for status in Status}
-    if best["candidate"]["author"] == "chat":
-        assert best["evaluation"]["check"]["own_kernel_launches"] > 0
+    assert best["candidate"]["author"] == "embedded"
+    assert best["evaluation"]["check"]["own_kernel_launches"] > 0
     report = (tmp_path / "run" / "report.md").read_text()
     assert "chat models: " in report
     assert "  - planner: " in report

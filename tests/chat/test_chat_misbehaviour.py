@@ -19,7 +19,20 @@ from stitchcuda.problems import load_problem
 
 PROGRAM = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
 CODE = f"Summary: does it.\n```python\n{PROGRAM}```\n"
-REPOSITORY = Path(__file__).parents[2]
+PROBLEM = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.relu(x * 3.0)
+
+def get_inputs():
+    return [torch.randn(8, 16)]
+
+def get_init_inputs():
+    return []
+"""
 
 
 def events(*data: str) -> FakeAnswer:
@@ -165,6 +178,8 @@ async def test_a_hiccup_of_each_kind_is_got_over(name: str, coder_evidence: Code
 @pytest.mark.parametrize("name", FAILS)
 async def test_a_whole_run_ends_with_a_status_and_a_line(name: str, tmp_path: Path) -> None:
     answer, said = FAILS[name]
+    path = tmp_path / "clip.py"
+    path.write_text(PROBLEM)
     roles: dict[str, Sequence[FakeAnswer | str]] = {"coder": [answer] * 40}
     with FakeOpenAIServer(roles) as server:
         context = Context(
@@ -176,8 +191,7 @@ async def test_a_whole_run_ends_with_a_status_and_a_line(name: str, tmp_path: Pa
             max_attempts=2,
             cross_compile=None,
         )
-        problem = await asyncio.to_thread(load_problem, next((REPOSITORY / "examples").glob("*.py")))
-        result = await solve(problem, context, run_dir=tmp_path / "run")
+        result = await solve(await asyncio.to_thread(load_problem, path), context, run_dir=tmp_path / "run")
     assert (result.status, result.stop_reason, result.solved) == ("no_candidate", "attempts_spent", False)
     assert result.attempts == 2
     report = (tmp_path / "run" / "report.md").read_text()

@@ -85,6 +85,9 @@ class FakeSolve:
     outcomes: dict[str, Any] = field(default_factory=dict)
     calls: list[dict[str, Any]] = field(default_factory=list)
     stop_reason: str = "complete"
+    usage: dict[str, int] = field(default_factory=lambda: {"calls": 0, "input_tokens": 0, "output_tokens": 0})
+    cost_usd: float = 0.0
+    cached: int = 0
     before_run_json: bool = False
     """Raise before anything is saved."""
 
@@ -136,8 +139,10 @@ class FakeSolve:
             run_dir=str(run_dir),
             report=str(run_dir / "report.md"),
             evaluation=evaluation,
-            usage={"calls": 0, "input_tokens": 0, "output_tokens": 0},
+            usage=self.usage,
             seconds=0.1,
+            cost_usd=self.cost_usd,
+            cached=self.cached,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,14 @@ async def test_with_a_useless_model_the_run_ends_with_the_embedded_best(play: Pl
     assert "| 01 | passed" in (play.run_dir / "report.md").read_text()
 
 
-async def test_a_model_that_improves_on_the_seed_wins(play: Play) -> None:
+async def test_without_a_gain_to_show_the_seed_stays(play: Play) -> None:
+    """The seed has kernels for all ops of the sub-task, and nothing is timed here."""
     result = await play.run({"planner": [plan("c")], "coder": [candidate(BOTH)]}, seed_embedded=True)
     assert (result.stop_reason, result.attempts) == ("complete", 2)
+    assert play.statuses() == ["passed", "passed"]
     best = json.loads((play.run_dir / "best.json").read_text())["candidate"]
-    assert (best["author"], best["parent_id"], best["covers"]) == ("chat", 1, ["c"])
+    assert (best["author"], best["id"], best["covers"]) == ("embedded", 1, [])
+    assert sorted(best["own_ops"]) == ["mul", "relu", "sub", "sum_1"]
 
 
 async def test_an_embedded_coder_is_not_seeded(play: Play) -> None:
@@ -128,6 +132,21 @@ async def test_a_run_that_is_repeated_costs_nothing(play: Play, tmp_path: Path) 
     # The trace shows what was asked and answered all the same.
     trace = (tmp_path / "second" / "trace.jsonl").read_text()
     assert "You are the Coder" in trace + "".join(p.read_text() for p in (tmp_path / "second/blobs").glob("*"))
+
+
+# --- time -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("role", "max_seconds"), [("planner", 3.0), ("coder", 8.0), ("verifier", 8.0)])
+async def test_no_call_runs_past_the_runs_seconds(play: Play, role: str, max_seconds: float) -> None:
+    answers: dict[str, list[Any]] = {"planner": [plan("c")], "coder": [candidate(BOTH, offset="0.25f")]}
+    started = time.monotonic()
+    result = await play.run(answers | {role: [FakeAnswer("late", delay_s=120.0)] * 3}, max_seconds=max_seconds)
+    assert time.monotonic() - started < max_seconds + 7.0
+    assert (result.stop_reason, result.solved) == ("seconds_spent", False)
+    assert result.attempts == {"planner": 0, "coder": 1, "verifier": 1}[role]
+    assert "Stopped because the budget of seconds is spent." in (play.run_dir / "report.md").read_text()
+    assert any("out_of_time" in event.message for event in play.events)
 
 
 # --- money ------------------------------------------------------------------------------------------------------

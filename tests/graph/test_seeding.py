@@ -6,13 +6,25 @@ from typing import Any
 
 import pytest
 
-from stitchcuda.core.records import Author, Candidate, CandidateSource, Evaluation, Status
+from stitchcuda.core.records import (
+    Author,
+    BaselineTiming,
+    Candidate,
+    CandidateSource,
+    Evaluation,
+    Plan,
+    Status,
+    SubTask,
+    TimingReport,
+    TimingStats,
+)
 from stitchcuda.graph.context import Context
-from stitchcuda.graph.state import Decision, State
+from stitchcuda.graph.state import Best, Decision, State
 from stitchcuda.nodes.engines.protocols import EngineFailure
 from stitchcuda.nodes.evidence import Attempt, CoderEvidence, DeviceFacts, ProblemFacts
 from stitchcuda.nodes.samples import rank
 from stitchcuda.nodes.seeding import seed_candidate, wants_seed
+from stitchcuda.nodes.verifier import better
 
 SEEDED = Context(coder="openai:x", seed_embedded=True)
 
@@ -64,3 +76,57 @@ def test_samples_are_ranked_by_how_far_they_came() -> None:
     assert ranks == sorted(ranks, reverse=True)
     assert len(set(ranks)) == len(ranks)
     assert {of(status) for status in Status} >= set(ranks)  # every status has a place
+
+
+def one(id: int, covers: tuple[str, ...] = (), own_ops: tuple[str, ...] = (), speedup: float | None = None) -> Best:
+    made = Candidate(id=id, parent_id=None, author="chat", path="c.py", sha256="0" * 64, covers=covers, own_ops=own_ops)
+    stats = TimingStats(median_ms=1.0, p25_ms=1.0, p75_ms=1.0, calls=1)
+    timing = None
+    if speedup is not None:
+        eager = BaselineTiming(name="eager", stats=stats, speedup=speedup, speedup_low=speedup, speedup_high=speedup)
+        timing = TimingReport(candidate=stats, baselines=(eager,), rounds=1)
+    return Best(
+        candidate=made, evaluation=Evaluation(candidate_id=id, status=Status.PASSED, device="cpu", timing=timing)
+    )
+
+
+def task(id: str, *ops: str) -> SubTask:
+    return SubTask(id=id, title=id, ops=ops, contract="", technique="", done_when="")
+
+
+PLAN = Plan(subtasks=(task("a", "mul", "relu"), task("b", "sum_1"), task("c", "linear")))
+SEED = one(1, own_ops=("mul", "relu", "sum_1"))
+
+
+@pytest.mark.parametrize(
+    ("best", "new", "winner"),
+    [
+        # Nothing is timed: the earlier one stays unless the new one does more of the plan.
+        (SEED, one(2, ("a",)), 1),
+        (SEED, one(2, ("a", "b")), 1),
+        (SEED, one(2, ("a",), SEED.candidate.own_ops), 1),
+        (SEED, one(2, ("c",), SEED.candidate.own_ops), 2),
+        (SEED, one(2, ("a", "b", "c")), 2),
+        (SEED, one(2, ("x", "y", "z")), 1),  # of no plan
+        (one(1, ("a",)), one(2, ("b",)), 1),
+        (one(1, ("a",)), one(2, ("a", "b")), 2),
+        (one(1, own_ops=("mul",)), one(2, ("b",)), 2),  # half of a sub-task is none
+        # Where there is a timing, the faster one.
+        (one(1, own_ops=SEED.candidate.own_ops, speedup=1.5), one(2, ("a",), speedup=1.6), 2),
+        (one(1, ("a",), speedup=1.5), one(2, ("a", "b", "c"), speedup=1.4), 1),
+        (one(1, ("a",), speedup=1.5), one(2, ("a", "b"), speedup=1.5), 2),
+    ],
+)
+def test_the_better_of_two_that_passed(best: Best, new: Best, winner: int) -> None:
+    kept = better(best, new, PLAN)
+    assert kept is not None
+    assert kept.candidate.id == winner
+
+
+def test_what_did_not_pass_is_never_the_best() -> None:
+    failed = SEED.model_copy(
+        update={"evaluation": Evaluation(candidate_id=2, status=Status.WRONG_VALUES, device="cpu")}
+    )
+    assert better(None, failed, PLAN) is None
+    assert better(SEED, failed, PLAN) == SEED
+    assert better(None, SEED, None) == SEED

@@ -32,6 +32,7 @@ from stitchcuda.nodes.engines.chat.profile import (
     told_window,
 )
 from stitchcuda.nodes.engines.chat.tokens import estimate_tokens
+from stitchcuda.nodes.engines.deadline import seconds_left
 from stitchcuda.nodes.engines.protocols import EngineFailure, Usage
 
 __all__ = ["Caller", "PromptTooLongError"]
@@ -116,6 +117,7 @@ class Caller:
         refused: set[str] = set()
         tries = 0
         while True:
+            self._fail_without_time()
             try:
                 message = await self._once(messages, schema, sample, profile)
             except Exception as error:
@@ -195,8 +197,9 @@ class Caller:
     ) -> AIMessage:
         estimated = estimate_all(messages)
         options = self._options(schema, sample, profile, round(estimated * profile.tokens_per_estimate))
-        self.usage += Usage(calls=1)
-        async with self._gate(), asyncio.timeout(self.limits.timeout_s):  # the client's own limit restarts with a byte
+        # The client's own limit restarts with a byte; waiting for a place counts against the run, not the call.
+        async with asyncio.timeout(seconds_left()), self._gate(), asyncio.timeout(self.limits.timeout_s):
+            self.usage += Usage(calls=1)
             if self.limits.stream and profile.stream:
                 message = await self._streamed(messages, profile, options)
             else:
@@ -241,6 +244,11 @@ class Caller:
         async with gates.setdefault(self.endpoint.key, asyncio.Semaphore(self.limits.concurrency)):
             yield
 
+    def _fail_without_time(self) -> None:
+        left = seconds_left()
+        if left is not None and left <= 0:
+            raise self.failure("out_of_time", "the run's budget of seconds (max_seconds) is spent") from None
+
     async def _pause_or_raise(self, fault: Fault, tries: int) -> None:
         """Wait before another try, or raise what the fault means.
 
@@ -249,8 +257,12 @@ class Caller:
         again = fault.action == "retry" or (fault.code == "unreachable" and self.endpoint.answered)
         if again and tries < self.limits.max_retries:
             pause_s = self.limits.backoff_s * 2**tries * random.uniform(0.5, 1.0)
-            await asyncio.sleep(min(max(pause_s, fault.retry_after_s or 0.0), self.limits.backoff_limit_s))
+            pause_s = min(max(pause_s, fault.retry_after_s or 0.0), self.limits.backoff_limit_s)
+            left = seconds_left()
+            await asyncio.sleep(pause_s if left is None else max(0.0, min(pause_s, left)))
             return
+        if fault.action == "retry":
+            self._fail_without_time()  # a call that was cut off at the end of the run is no fault of the endpoint
         if fault.action == "end":
             raise ModelError(f"chat {self.role}: {fault.message}") from None
         suffix = f" (tried {tries + 1} times)" if fault.action == "retry" else ""

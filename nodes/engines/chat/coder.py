@@ -127,7 +127,12 @@ def _read(evidence: CoderEvidence, reply: Reply) -> CandidateSource:
         covers = (*(evidence.previous.covers if evidence.previous else ()),)
         if evidence.subtask is not None:
             covers += (evidence.subtask.id,)
-        return CandidateSource(source=source, summary=prose_summary(text), covers=tuple(dict.fromkeys(covers)))
+        return CandidateSource(
+            source=source,
+            summary=prose_summary(text),
+            covers=tuple(dict.fromkeys(covers)),
+            own_ops=evidence.previous.own_ops if evidence.previous else (),
+        )
     assert problem is not None  # a reply has at least one text
     raise problem
 
