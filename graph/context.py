@@ -117,6 +117,10 @@ class Context(BaseModel):
     )
 
     retrieval: bool = Field(default=True, description="Look up the documentation index for Planner and Verifier.")
+    retrieval_tool: bool = Field(
+        default=False,
+        description="Chat models may search the documentation index themselves, where the endpoint takes tools.",
+    )
     review_plan: bool = Field(
         default=False, description="Stop after the Planner so that a person can edit the plan, then resume."
     )

@@ -27,6 +27,8 @@ class Citation(Record):
     """Document and section, for example ``warp-primitives.md › Shuffle reductions``."""
     text: str
     score: float
+    link: str = ""
+    """Where to read on: an address, or ``file:line`` in an installed header; empty when there is none."""
 
 
 class DeviceFacts(Record):

@@ -34,7 +34,9 @@ async def planner(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
     replans = state.get("replans", 0) + (1 if decision is not None else 0)
     say("planner", "planning" if decision is None else f"planning again ({decision.reason})")
     facts = await bench.facts()
-    citations = await look_up(bench.context, ops=_op_names(facts.trace), evaluation=state.get("evaluation"))
+    citations = await look_up(
+        bench.context, ops=_op_names(facts.trace), evaluation=state.get("evaluation"), device=state["device"]
+    )
     evidence = PlannerEvidence(
         problem=facts,
         device=state["device"],
@@ -45,9 +47,9 @@ async def planner(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
         feedback=state.get("feedback"),
         citations=citations,
     )
+    ends = started + bench.context.max_seconds - state.get("seconds_spent", 0.0)
     try:
         async with engine_call(bench.context.planner, "planner", replans=replans) as step:
-    ends = started + bench.context.max_seconds - state.get("seconds_spent", 0.0)
             with until(ends):
                 plan, usage = await (await bench.engines()).planner.plan(evidence)
             step.outputs = {"plan": plan, "usage": usage}

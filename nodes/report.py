@@ -88,10 +88,20 @@ def render_report(state: State) -> str:
         lines += _usage_lines(usage)
     lines += ["", *_plan_lines(state.get("plan"), state.get("skipped", []))]
     lines += ["## Attempts", "", *_attempt_lines(state.get("attempts", []))]
-    citations = state.get("citations", ())
-    if citations:
-        lines += ["", "## Documentation used", "", *(f"- {hit.source}" for hit in citations)]
+    lines += _documentation_lines(state)
     return "\n".join(lines) + "\n"
+
+
+def _documentation_lines(state: State) -> list[str]:
+    """What the plan was made with, each with where to read on, and what the last diagnosis cites."""
+    links = {hit.source: hit.link for hit in state.get("citations", ())}
+    feedback = state.get("feedback")
+    for source in feedback.citations if feedback is not None else ():
+        links.setdefault(source, "")
+    if not links:
+        return []
+    shown = (f"- {source}" + (f" <{link}>" if link else "") for source, link in links.items())
+    return ["", "## Documentation used", "", *shown]
 
 
 def _verdict(best: Best | None, last: Evaluation | None) -> str:

@@ -184,7 +184,7 @@ async def _feedback(
         proposed_kind=proposed,
         best_speedup=best.evaluation.speedup if best else None,
         history=tuple(attempts),
-        citations=await look_up(bench.context, evaluation=evaluation),
+        citations=await look_up(bench.context, evaluation=evaluation, device=state["device"]),
     )
     try:
         async with engine_call(bench.context.verifier, "verifier", proposed=proposed) as call:

@@ -13,6 +13,7 @@ imported at the first query that needs it; a machine without it searches by word
 from __future__ import annotations
 
 from stitchcuda.rag_index.catalogue import change_choice, configured_sources, find_include
+from stitchcuda.rag_index.chunks import architecture_name, architectures_up_to
 from stitchcuda.rag_index.documents import Document, read_documents, reference_link
 from stitchcuda.rag_index.evaluation import QUESTIONS_FILE, Question, Score, evaluate, read_questions
 from stitchcuda.rag_index.evidence_query import build_query, query_for_evaluation
@@ -33,6 +34,8 @@ __all__ = [
     "Question",
     "Score",
     "Source",
+    "architecture_name",
+    "architectures_up_to",
     "build_query",
     "change_choice",
     "configured_sources",

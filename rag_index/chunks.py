@@ -7,7 +7,7 @@ import re
 from stitchcuda.core.files import sha256_text
 from stitchcuda.core.records import Record
 
-__all__ = ["Chunk", "architectures_in", "make_chunk"]
+__all__ = ["Chunk", "architecture_name", "architectures_in", "architectures_up_to", "make_chunk"]
 
 _ARCHITECTURE = re.compile(
     r"\bsm_(\d{2,3})[af]?\b|\bcompute capabilit(?:y|ies) (\d{1,2})\.(\d)"
@@ -22,6 +22,8 @@ GENERATIONS = {
     "Blackwell": ("sm_100", "sm_120"),
 }
 """Names of generations as the programming guide maps them to compute capabilities."""
+TARGETS = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 110, 120, 121)
+"""Numbers of the compute capabilities since Maxwell."""
 
 
 class Chunk(Record):
@@ -95,3 +97,21 @@ def architectures_in(text: str) -> tuple[str, ...]:
         names = (f"sm_{target}",) if target else (f"sm_{major}{minor}",) if major else GENERATIONS[generation]
         found.update(dict.fromkeys(names))
     return tuple(found)
+
+
+def architecture_name(compute_capability: str) -> str:
+    """``sm_90`` for ``9.0``; empty for what is no compute capability."""
+    match = re.fullmatch(r"(\d{1,2})\.(\d)", compute_capability.strip())
+    return f"sm_{match[1]}{match[2]}" if match else ""
+
+
+def architectures_up_to(architecture: str) -> tuple[str, ...]:
+    """``architecture`` and the older ones, as values of a filter.
+
+    A passage that names an older one only mostly says "from there on"; one that names a newer one only does not hold.
+    """
+    match = re.fullmatch(r"sm_(\d{2,3})[af]?", architecture)
+    if match is None:
+        return ()
+    own = int(match[1])
+    return tuple(f"sm_{number}" for number in sorted({*TARGETS, own}) if number <= own)

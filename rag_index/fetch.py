@@ -91,10 +91,12 @@ def fetch_documents(
     for key, document in documents.items():
         if (only and key not in only) or document.format not in ("html", "pdf"):
             continue
-        queue, seen = [document.url], {document.url}
-        while queue and len(seen) - len(queue) < max(1, document.max_pages):
+        queue, seen, base = [document.url], {_plain(document.url)}, ""
+        for _ in range(max(1, document.max_pages)):
+            if not queue:
+                break
             url = queue.pop(0)
-            result, page = fetcher.fetch(key, document, url, pages)
+            result, page = fetcher.fetch(key, document, url, pages, base)
             results.append(result)
             if report is not None:
                 report(result)
@@ -106,10 +108,13 @@ def fetch_documents(
                 write_json(cache_dir / "fetched" / "fetched.json", rows)
             except OSError as error:
                 raise RetrievalError(f"{cache_dir / 'fetched'} cannot be written: {error.strerror}") from error
+            base = base or page.url.rsplit("/", 1)[0] + "/"
+            seen.add(_plain(page.url))
             if document.format == "html" and document.max_pages > 1:
-                links = _links(cache_dir / "fetched" / page.file, url, document.url)
-                queue += [link for link in links if link not in seen]
-                seen |= set(links)
+                for link in _links(cache_dir / "fetched" / page.file, page.url, base):
+                    if _plain(link) not in seen:
+                        seen.add(_plain(link))
+                        queue.append(link)
     return results
 
 
@@ -124,9 +129,12 @@ class _Fetcher:
     _asked_s: dict[str, float] = field(default_factory=dict)
 
     def fetch(
-        self, key: str, document: Document, url: str, pages: dict[str, FetchedPage]
+        self, key: str, document: Document, url: str, pages: dict[str, FetchedPage], base: str
     ) -> tuple[FetchResult, FetchedPage | None]:
-        """One page: its result, and its entry when it lies whole in the cache."""
+        """One page: its result, and its entry when it lies whole in the cache.
+
+        A page that the server sends elsewhere than below ``base`` is not taken; the first one decides what that is.
+        """
         name = _file_name(key, document, url)
         path = self.folder / name
         old = pages.get(name)
@@ -137,7 +145,7 @@ class _Fetcher:
         part = path.with_name(path.name + ".part")
         try:
             self._allow(url)
-            page, start = self._download(key, url, name, part, old)
+            page, start = self._download(key, url, name, part, old, base)
             if page is None:
                 return FetchResult(key=key, url=url, status="kept", size_bytes=path.stat().st_size), old
             if document.sha256 and page.sha256 != document.sha256.lower():
@@ -182,7 +190,7 @@ class _Fetcher:
         self._asked_s[site] = time.monotonic()
 
     def _download(
-        self, key: str, url: str, name: str, part: Path, old: FetchedPage | None
+        self, key: str, url: str, name: str, part: Path, old: FetchedPage | None, base: str
     ) -> tuple[FetchedPage | None, int]:
         """Write the page to ``part``; ``None`` when the server says that ``old`` is still right."""
         part.parent.mkdir(parents=True, exist_ok=True)
@@ -202,6 +210,8 @@ class _Fetcher:
                 part.unlink(missing_ok=True)
             raise
         with answer:
+            if not answer.url.startswith(base):
+                raise RetrievalError(f"it leads out of the document's folder, to {answer.url}")
             if answer.status != 206:
                 start = 0
             length = int(answer.headers.get("Content-Length") or 0)
@@ -224,7 +234,7 @@ class _Fetcher:
             raise RetrievalError(
                 f"the connection ended after {done} of {total} bytes; run it again to go on from there"
             )
-        page = FetchedPage(key=key, url=url, file=name, sha256=_digest(part), etag=etag, modified=modified)
+        page = FetchedPage(key=key, url=answer.url, file=name, sha256=_digest(part), etag=etag, modified=modified)
         return page, start
 
 
@@ -274,16 +284,22 @@ class _LinkParser(HTMLParser):
             self.found.append(href)
 
 
-def _links(path: Path, url: str, root: str) -> list[str]:
-    """The pages below ``root``'s folder that the page links to, without anchors, in order."""
+def _plain(url: str) -> str:
+    """``url`` as a key: a folder and its ``index.html`` are one page."""
+    return re.sub(r"/index\.html?$", "/", url)
+
+
+def _links(path: Path, url: str, base: str) -> list[str]:
+    """The pages below the folder ``base`` that the page links to, without anchors and queries, in order."""
     parser = _LinkParser()
     parser.feed(path.read_text(encoding="utf-8", errors="replace"))
-    base = root.rsplit("/", 1)[0] + "/"
-    links = (urllib.parse.urldefrag(urllib.parse.urljoin(url, link)).url for link in parser.found)
-    return list(
-        dict.fromkeys(
-            link
-            for link in links
-            if link.startswith(base) and link != url and re.search(r"(/|\.html?)$", urllib.parse.urlsplit(link).path)
-        )
-    )
+    found: dict[str, None] = {}
+    for href in parser.found:
+        try:
+            parts = urllib.parse.urlsplit(urllib.parse.urljoin(url, href))
+        except ValueError:  # half an address, such as http://[
+            continue
+        link = parts._replace(query="", fragment="").geturl()
+        if link.startswith(base) and re.search(r"(/|\.html?)$", parts.path):
+            found[link] = None
+    return list(found)

@@ -41,6 +41,8 @@ class Hit(Record):
     link: str = ""
     """Where the passage stands: a URL, or ``file:line`` in an installed header; empty for a note."""
     toolkit: str = ""
+    architectures: tuple[str, ...] = ()
+    """The ones that the passage names; empty for one that holds everywhere."""
     score: float
     """Weighted sum of 1 / (60 + rank) over the rankings that found it; comparable within one query only."""
     lexical_rank: int | None = None
@@ -81,6 +83,7 @@ def fuse(
                 text=found.text,
                 references=found.references,
                 link=found.link,
+                architectures=found.architectures,
                 toolkit=found.toolkit,
                 score=round(scores[key], 6),
                 lexical_rank=lexical_rank.get(key),

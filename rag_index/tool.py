@@ -49,13 +49,19 @@ def search_tool(open_index: Callable[[], DocsIndex]) -> BaseTool:
         query: Annotated[str, "An error message, an identifier, or a question, in English."],
         passages: Annotated[int, "How many passages to return, 1 to 8."] = 4,
         architecture: Annotated[str, "For example sm_90: leaves out what only holds for others."] = "",
-    ) -> str:
+    ) -> tuple[str, list[Hit]]:
         """Search CUDA documentation: notes on kernels and performance, official manuals, headers of the toolkit."""
         try:
             where = {"architecture": architecture} if architecture else None
             hits = open_index().query(query, k=max(1, min(passages, MOST_PASSAGES)), where=where)
         except RetrievalError as error:
-            return f"The documentation cannot be searched: {one_line(error)}"
-        return render_hits(hits) or "Nothing in the documentation fits this query."
+            return f"The documentation cannot be searched: {one_line(error)}", []
+        text = render_hits(hits)
+        return text or "Nothing in the documentation fits this query.", [hit for hit in hits if hit.text in text]
 
-    return StructuredTool.from_function(search_cuda_docs, parse_docstring=False)
+    return StructuredTool.from_function(
+        search_cuda_docs,
+        parse_docstring=False,
+        response_format="content_and_artifact",  # the hits themselves, for whoever has to know what was shown
+        handle_validation_error=lambda error: f"Wrong arguments: {one_line(error)}",  # back to the model
+    )

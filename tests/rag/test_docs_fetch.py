@@ -36,6 +36,8 @@ class Site:
     files: dict[str, bytes] = field(default_factory=dict)
     cut_at: dict[str, int] = field(default_factory=dict)
     """Close the connection after so many bytes, once."""
+    moved: dict[str, str] = field(default_factory=dict)
+    """Where a path is now."""
     hidden_length: bool = False
     asked: list[tuple[str, str]] = field(default_factory=list)
     """(path, Range or If-None-Match)"""
@@ -48,6 +50,12 @@ class Handler(BaseHTTPRequestHandler):
         site = self.site
         wanted = self.headers.get("Range") or self.headers.get("If-None-Match") or ""
         site.asked.append((self.path, wanted))
+        if self.path in site.moved:
+            self.send_response(302)
+            self.send_header("Location", site.moved[self.path])
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         body = site.files.get(self.path)
         if body is None:
             self.send_error(404)
@@ -181,6 +189,42 @@ def test_links_below_the_document_are_followed_up_to_a_limit(site: Site, tmp_pat
     results = fetch(tmp_path, f"{site.url}/docs/index.html", max_pages=3)
     assert [result.url.rsplit("/")[-1] for result in results] == ["index.html", "one.html", "two.html"]
     assert len(fetch(tmp_path, f"{site.url}/docs/index.html", max_pages=9)) == 4
+
+
+def test_a_document_of_many_pages_is_followed_within_its_own_folder(site: Site, tmp_path: Path) -> None:
+    links = (
+        '<a href="../outside.html">0</a><a href="/docs-of-others/x.html">1</a><a href="parts/a.html?highlight=x">2</a>'
+        '<a href="parts/a.html#b">3</a><a href="index.html">4</a><a href="http://[">5</a><a href="gone.html">6</a>'
+        '<a href="parts/">7</a><a href="parts/index.html">8</a><a href="away.html">9</a>'
+    )
+    site.moved["/docs/"] = "/docs/v13/index.html"  # as sites do that keep several versions
+    site.moved["/docs/v13/away.html"] = "/outside.html"
+    site.files |= {
+        "/outside.html": b"<h1>Outside</h1>",
+        "/docs/v13/index.html": f"<h1>Index</h1>{links}".encode(),
+        "/docs/v13/parts/a.html": b'<h1 id="okapi">Part A</h1><p>The okapi unit walks.</p><a href="../">0</a>',
+        "/docs/v13/parts/": b'<h1>Parts</h1><a href="deep/b.html">b</a>',
+        "/docs/v13/parts/deep/b.html": b"<h1>Part B</h1><p>The tapir unit swims.</p>",
+    }
+    results = {
+        result.url.removeprefix(site.url): result for result in fetch(tmp_path, f"{site.url}/docs/", max_pages=9)
+    }
+    taken = {path for path, result in results.items() if result.status == "fetched"}
+    folder = "/docs/v13/"
+    assert taken == {"/docs/", f"{folder}parts/a.html", f"{folder}parts/", f"{folder}parts/deep/b.html"}
+    assert "answers 404" in results[f"{folder}gone.html"].problem
+    assert "leads out of the document's folder" in results[f"{folder}away.html"].problem
+    assert len(results) == 6
+    assert not [path for path, _ in site.asked if path.startswith("/docs-of-others")]
+    with DocsIndex.open(tmp_path, documents_of(tmp_path)) as index:
+        assert index.query("okapi walks")[0].link == f"{site.url}{folder}parts/a.html#okapi"
+        assert index.query("tapir swims")[0].page.startswith("guide/")
+    # The second time nothing is asked for but what failed, and the links are followed all the same.
+    before = len(site.asked)
+    again = fetch(tmp_path, f"{site.url}/docs/", max_pages=9)
+    assert sorted(result.status for result in again) == ["failed"] * 2 + ["kept"] * 4
+    asked = {path for path, _ in site.asked[before:]}
+    assert asked == {"/robots.txt", f"{folder}gone.html", f"{folder}away.html", "/outside.html"}
 
 
 def test_each_failure_is_one_line_and_the_rest_is_fetched(site: Site, tmp_path: Path) -> None:

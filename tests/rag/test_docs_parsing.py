@@ -76,6 +76,19 @@ def test_each_fact_of_the_notes_names_its_official_section() -> None:
             assert chunk.references or "```" in chunk.text or len(chunk.text) < 400, chunk.citation
 
 
+def test_overview_pages_lead_to_the_specific_ones() -> None:
+    def linked(page: str) -> set[str]:
+        return set(re.findall(r"\]\(([a-z0-9-]+\.md)\)", (NOTES_DIR / page).read_text()))
+
+    names = {page.name for page in PAGES}
+    assert {name for name in names if name.startswith("error-")} <= linked("launch-errors.md")
+    specific = {name for name in names if name.startswith("nvcc-errors-")}
+    assert len(specific) >= 4
+    assert specific | {"ptxas-messages.md"} <= linked("nvcc-errors.md")
+    for name in names:
+        assert linked(name) <= names, name
+
+
 def test_queries_from_evidence(notes_index: DocsIndex) -> None:
     def first_page(query: str) -> str:
         return notes_index.query(query)[0].page

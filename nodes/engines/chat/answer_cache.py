@@ -16,7 +16,7 @@ from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import ValidationError
 
@@ -67,6 +67,7 @@ class CachedAnswer(Record):
     finish_reason: str = "stop"
     input_tokens: int = 0
     output_tokens: int = 0
+    tool_calls: tuple[dict[str, Any], ...] = ()
 
 
 class AnswerCache:
@@ -83,7 +84,10 @@ class AnswerCache:
 
     def key(self, endpoint: tuple[str, str], messages: list[BaseMessage], sent: dict[str, Any]) -> str:
         """The key of a question; each call counts as asking it once more."""
-        asked = [[message.type, without_measurements(str(message.text))] for message in messages]
+        asked: list[list[Any]] = [[message.type, without_measurements(str(message.text))] for message in messages]
+        for entry, message in zip(asked, messages, strict=True):
+            if isinstance(message, AIMessage) and message.tool_calls:
+                entry.append([(call["name"], call["args"]) for call in message.tool_calls])
         question = sha256_text(json.dumps([FORMAT_VERSION, endpoint, asked, sent], sort_keys=True, default=str))
         self._asked[question] += 1
         return sha256_text(f"{question} {self._asked[question]}")
@@ -130,6 +134,6 @@ class CachedChatModel(BaseChatModel):
         **kwargs: Any,  # noqa: ARG002
     ) -> ChatResult:
         facts = {"finish_reason": self.answer.finish_reason, "model_name": self.answer.model, "cached": True}
-        return ChatResult(
-            generations=[ChatGeneration(message=AIMessage(content=self.answer.text, response_metadata=facts))]
-        )
+        calls = [ToolCall(name=call["name"], args=call["args"], id=call["id"]) for call in self.answer.tool_calls]
+        message = AIMessage(content=self.answer.text, response_metadata=facts, tool_calls=calls)
+        return ChatResult(generations=[ChatGeneration(message=message)])

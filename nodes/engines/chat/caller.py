@@ -27,6 +27,7 @@ from stitchcuda.nodes.engines.chat.profile import (
     Endpoint,
     EndpointProfile,
     endpoint_of,
+    names_tools,
     refusal_text,
     told_prompt_tokens,
     told_window,
@@ -74,8 +75,21 @@ class Caller:
         line = redact(one_line(Exception(detail)), self.secrets)
         return EngineFailure(f"chat {self.role}: {code}: {line}", self.usage.of_role(self.role))
 
-    async def call(self, messages: list[BaseMessage], schema: dict[str, Any] | None, *, sample: int = 0) -> AIMessage:
+    async def call(
+        self,
+        messages: list[BaseMessage],
+        schema: dict[str, Any] | None,
+        *,
+        sample: int = 0,
+        tools: dict[str, Any] | None = None,
+    ) -> AIMessage:
         """One answer, after as many tries as the limits allow.
+
+        Args:
+            messages: what is asked.
+            schema: JSON schema of the answer.
+            sample: which one of several answers.
+            tools: the arguments that offer tools; left out for an endpoint that refuses them.
 
         Raises:
             PromptTooLongError: the endpoint told a window that is smaller than was assumed.
@@ -85,13 +99,15 @@ class Caller:
         key = ""
         if self.cache is not None and self.endpoint.key is not None:
             asked = self._asked(schema, sample)
+            if tools is not None and self.endpoint.profile.tools:
+                asked["tools"] = tools
             key = await asyncio.to_thread(self.cache.key, self.endpoint.key, messages, asked)
             stored = await asyncio.to_thread(self.cache.get, key)
             if stored is not None:
                 self.usage += Usage(cached=1)
                 self.say("answer from the cache")
                 return await CachedChatModel(answer=stored).ainvoke(messages, self._config())
-        message = await self._asked_until_answered(messages, schema, sample)
+        message = await self._asked_until_answered(messages, schema, sample, tools)
         if key and self.cache is not None and not message.additional_kwargs.get("refusal"):
             used = message.usage_metadata
             answer = CachedAnswer(
@@ -100,6 +116,7 @@ class Caller:
                 finish_reason=str(message.response_metadata.get("finish_reason") or "stop"),
                 input_tokens=used["input_tokens"] if used else 0,
                 output_tokens=used["output_tokens"] if used else 0,
+                tool_calls=tuple(dict(call) for call in message.tool_calls),
             )
             await asyncio.to_thread(self.cache.put, key, answer)
         return message
@@ -111,7 +128,7 @@ class Caller:
         return {"schema": schema, "sample": sample} | {name: getattr(limits, name) for name in kept}
 
     async def _asked_until_answered(
-        self, messages: list[BaseMessage], schema: dict[str, Any] | None, sample: int
+        self, messages: list[BaseMessage], schema: dict[str, Any] | None, sample: int, tools: dict[str, Any] | None
     ) -> AIMessage:
         profile = self.endpoint.profile
         refused: set[str] = set()
@@ -119,12 +136,13 @@ class Caller:
         while True:
             self._fail_without_time()
             try:
-                message = await self._once(messages, schema, sample, profile)
+                offered = tools if profile.tools else None
+                message = await self._once(messages, schema, sample, profile, offered)
             except Exception as error:
                 fault = classify(error, self.model)
                 if fault is None:
                     raise
-                changed = _adapted(fault, error, profile, self._features(schema, profile))
+                changed = _adapted(fault, error, profile, self._features(schema, profile, offered))
                 # Each form is tried once: two endpoints' words could otherwise send us back and forth.
                 if changed is not None and changed.model_dump_json() not in refused:
                     refused.add(profile.model_dump_json())
@@ -137,6 +155,8 @@ class Caller:
                 continue
             self.endpoint.answered = True
             if refused:
+                if self.endpoint.profile.tools and not profile.tools:
+                    self.say("the endpoint takes no tools: the model cannot search the documentation itself")
                 await asyncio.to_thread(self.endpoint.learn, profile)
             return message
 
@@ -151,7 +171,9 @@ class Caller:
             await asyncio.to_thread(self.endpoint.calibrate, estimate_all(messages), counted)
         return self.endpoint.profile != before
 
-    def _features(self, schema: dict[str, Any] | None, profile: EndpointProfile) -> frozenset[str]:
+    def _features(
+        self, schema: dict[str, Any] | None, profile: EndpointProfile, tools: dict[str, Any] | None = None
+    ) -> frozenset[str]:
         """Which of the things that an endpoint may refuse are sent."""
         limits = self.limits
         sent = {
@@ -159,6 +181,7 @@ class Caller:
             "temperature": limits.temperature is not None and profile.temperature,
             "seed": limits.seed is not None and profile.seed,
             "reasoning_effort": limits.reasoning_effort is not None and profile.reasoning_effort,
+            "tools": tools is not None,
             "structured": schema is not None and profile.structured != "none",
             "stream": limits.stream and profile.stream,
             "stream_usage": limits.stream and profile.stream and profile.stream_usage,
@@ -193,14 +216,20 @@ class Caller:
         return {"run_name": f"chat {self.role}", "tags": [f"role:{self.role}"]}
 
     async def _once(
-        self, messages: list[BaseMessage], schema: dict[str, Any] | None, sample: int, profile: EndpointProfile
+        self,
+        messages: list[BaseMessage],
+        schema: dict[str, Any] | None,
+        sample: int,
+        profile: EndpointProfile,
+        tools: dict[str, Any] | None,
     ) -> AIMessage:
         estimated = estimate_all(messages)
         options = self._options(schema, sample, profile, round(estimated * profile.tokens_per_estimate))
+        options |= tools or {}
         # The client's own limit restarts with a byte; waiting for a place counts against the run, not the call.
         async with asyncio.timeout(seconds_left()), self._gate(), asyncio.timeout(self.limits.timeout_s):
             self.usage += Usage(calls=1)
-            if self.limits.stream and profile.stream:
+            if self.limits.stream and profile.stream and not tools:  # a call of a tool is not put together from pieces
                 message = await self._streamed(messages, profile, options)
             else:
                 message = await self.model.ainvoke(messages, self._config(), **options)
@@ -288,9 +317,13 @@ def _adapted(
     """The profile to try instead after ``fault``; ``None`` when no other form of the call would help."""
     if fault.code == "no_stream":
         return profile.model_copy(update={"stream": False})
+    if "tools" in sent and names_tools(refusal_text(error)):  # with any status: 400, 404, 500 and 501 were seen
+        return profile.model_copy(update={"tools": False})
     if fault.status_code not in (400, 404, 415, 422, 501) or fault.code in ("context_too_long", "no_model", "refused"):
         return None
     if changed := profile.without(refusal_text(error), sent):
         return changed
+    if "tools" in sent:
+        return profile.model_copy(update={"tools": False})
     # Perhaps it is the schema that it does not take, in words unknown; if not, it says so again without.
     return profile.model_copy(update={"structured": "none"}) if "structured" in sent else None

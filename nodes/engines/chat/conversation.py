@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.tools import BaseTool
 
 from stitchcuda.nodes.engines.chat.answer_cache import AnswerCache
 from stitchcuda.nodes.engines.chat.answer_text import AnswerError, join_continuation, plain_text
@@ -24,6 +25,7 @@ from stitchcuda.nodes.engines.chat.limits import CallLimits
 from stitchcuda.nodes.engines.chat.listing import find_window
 from stitchcuda.nodes.engines.chat.prompts import render
 from stitchcuda.nodes.engines.chat.tokens import estimate_tokens
+from stitchcuda.nodes.engines.chat.tool_use import ToolUse
 from stitchcuda.nodes.engines.protocols import Usage
 
 __all__ = ["ChatOptions", "Conversation", "Reply"]
@@ -42,6 +44,8 @@ class ChatOptions:
     cache: AnswerCache | None = None
     tell: Callable[[str, str], None] | None = None
     """Told (role, line) while an answer arrives and when evidence was left out."""
+    tool: BaseTool | None = None
+    """Searches the documentation; the model may call it before it answers, where the endpoint takes tools."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class Reply:
 
     texts: tuple[str, ...]
     truncated: bool = False
+    sources: tuple[str, ...] = ()
+    """Citations of what the model found by itself."""
 
     @property
     def text(self) -> str:
@@ -82,6 +88,7 @@ class Conversation:
             self.options.cache,
             (lambda line: tell(self.role, line)) if tell is not None else None,
         )
+        self._tool = ToolUse(self.options.tool, self._caller.say) if self.options.tool is not None else None
 
     async def settle(self, read: Callable[[Reply], Answer]) -> tuple[Answer, Usage]:
         """Ask until ``read`` accepts an answer.
@@ -140,20 +147,26 @@ class Conversation:
     async def _ask(self, extra: list[BaseMessage], schema: dict[str, Any] | None) -> AIMessage:
         """One call; a window that turns out smaller than assumed has the prompt cut and asked once more."""
         before = self.messages
+        tools = self._tool.offer if self._tool is not None and not extra else None
         try:
-            return await self._caller.call([*before, *extra], schema, sample=self.sample)
+            return await self._caller.call([*before, *extra], schema, sample=self.sample, tools=tools)
         except PromptTooLongError as error:
             await self._open()
             self._said = []
             if self.messages == before:  # nothing more can be left out, and the endpoint has said no
                 raise self._caller.failure(error.fault.code, error.fault.message) from None
         try:
-            return await self._caller.call([*self.messages, *extra], schema, sample=self.sample)
+            return await self._caller.call([*self.messages, *extra], schema, sample=self.sample, tools=tools)
         except PromptTooLongError as error:
             raise self._caller.failure(error.fault.code, error.fault.message) from None
 
     async def _reply(self) -> Reply:
         message = await self._ask([], self.schema)
+        tool = self._tool
+        while tool is not None and tool.used < tool.most_calls and (message.tool_calls or message.invalid_tool_calls):
+            self._said += await tool.play(message, self._fits)
+            message = await self._ask([], self.schema)
+        sources = tuple(tool.sources) if tool is not None else ()
         text = redact(str(message.text), self._caller.secrets)
         if refusal := message.additional_kwargs.get("refusal"):
             raise self._caller.failure("refused", f"the model declines: {refusal}")
@@ -161,14 +174,21 @@ class Conversation:
         if reason == "content_filter":
             raise self._caller.failure("refused", "the endpoint's content filter stopped the answer")
         if reason != "length":
-            return Reply((text,))
+            return Reply((text,), sources=sources)
         if not text.strip():  # the whole limit went into reasoning: nothing to continue
-            return Reply((text,), truncated=True)
+            return Reply((text,), truncated=True, sources=sources)
         request = await asyncio.to_thread(render, "continuation")
         rest = await self._ask([AIMessage(text), HumanMessage(request)], None)
         second = redact(str(rest.text), self._caller.secrets)
         still_cut = rest.response_metadata.get("finish_reason") == "length"
-        return Reply((join_continuation(text, second), second), truncated=still_cut)
+        return Reply((join_continuation(text, second), second), truncated=still_cut, sources=sources)
+
+    def _fits(self, text: str) -> bool:
+        """Whether the window has room for ``text`` beside all that was said."""
+        profile = self._caller.endpoint.profile
+        budget = prompt_budget(self.limits, profile)
+        estimated = sum(map(_size, self.messages)) + estimate_tokens(text)
+        return budget is None or estimated * profile.tokens_per_estimate <= budget
 
 
 def _size(message: BaseMessage) -> int:

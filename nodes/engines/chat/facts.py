@@ -146,7 +146,7 @@ def citation_blocks(citations: Sequence[Citation], cuts: Cuts = WHOLE) -> list[C
     ]
 
 
-def known_citations(named: Sequence[str], citations: Sequence[Citation]) -> tuple[str, ...]:
+def known_citations(named: Sequence[str], citations: Sequence[Citation], found: Sequence[str] = ()) -> tuple[str, ...]:
     """Those of ``named`` that the model was shown: a source that nobody gave it is made up."""
-    sources = {item.source for item in citations}
+    sources = {*(item.source for item in citations), *found}
     return tuple(dict.fromkeys(name for name in named if name in sources))

@@ -39,6 +39,8 @@ class FakeAnswer:
     """Prompt and completion tokens; ``None`` leaves the figures out."""
     cut_stream: bool = False
     """End a streamed answer in the middle, politely: as if it were complete, but without its end."""
+    tool_calls: Sequence[tuple[str, Mapping[str, Any] | str]] = ()
+    """Functions that the model calls, as (name, arguments); arguments that are text are sent as they are."""
     events: Sequence[str] | None = None
     """The data of a streamed answer's events, sent as they are."""
 
@@ -48,13 +50,24 @@ def error_body(message: str, code: str | None) -> bytes:
 
 
 def completion_body(answer: FakeAnswer, request: dict[str, Any]) -> bytes:
-    message = {"role": "assistant", "content": answer.content, "refusal": answer.refusal}
+    message: dict[str, Any] = {"role": "assistant", "content": answer.content, "refusal": answer.refusal}
+    finish = answer.finish_reason
+    if answer.tool_calls:
+        message["tool_calls"] = [
+            {
+                "id": f"call_{number}",
+                "type": "function",
+                "function": {"name": name, "arguments": given if isinstance(given, str) else json.dumps(given)},
+            }
+            for number, (name, given) in enumerate(answer.tool_calls)
+        ]
+        finish = "tool_calls"
     body: dict[str, Any] = {
         "id": "chatcmpl-fake",
         "object": "chat.completion",
         "created": int(time.time()),
         "model": request.get("model", "fake"),
-        "choices": [{"index": 0, "message": message, "finish_reason": answer.finish_reason, "logprobs": None}],
+        "choices": [{"index": 0, "message": message, "finish_reason": finish, "logprobs": None}],
     }
     if answer.usage is not None:
         prompt, completion = answer.usage

@@ -12,6 +12,8 @@ from stitchcuda.nodes.engines.chat.answer_cache import AnswerCache
 from stitchcuda.nodes.engines.chat.conversation import ChatOptions
 from stitchcuda.nodes.engines.chat.limits import CallLimits
 from stitchcuda.nodes.engines.chat.model import open_chat_model
+from stitchcuda.nodes.retrieval import documentation_index
+from stitchcuda.rag_index import search_tool
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -73,7 +75,8 @@ class ChatOpener:
             input_usd=input_usd,
             output_usd=output_usd,
         )
-        return ChatOptions(limits, self._cache, _say)
+        tool = search_tool(documentation_index) if context.retrieval_tool else None
+        return ChatOptions(limits, self._cache, _say, tool)
 
     def _price(self, name: str) -> tuple[float, float]:
         prices = self.context.prices

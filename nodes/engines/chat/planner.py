@@ -96,7 +96,9 @@ def _read(evidence: PlannerEvidence, reply: Reply) -> Plan:
         revision=evidence.previous_plan.revision + 1 if evidence.previous_plan else 0,
         summary=answer.summary,
         subtasks=tuple(
-            SubTask(**{**task.model_dump(), "citations": known_citations(task.citations, evidence.citations)})
+            SubTask(
+                **{**task.model_dump(), "citations": known_citations(task.citations, evidence.citations, reply.sources)}
+            )
             for task in answer.subtasks
         ),
         left_to_pytorch=answer.left_to_pytorch,

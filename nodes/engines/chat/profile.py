@@ -27,6 +27,7 @@ __all__ = [
     "EndpointProfile",
     "endpoint_of",
     "forget_endpoints",
+    "names_tools",
     "refusal_text",
     "register_endpoint",
     "told_prompt_tokens",
@@ -51,6 +52,8 @@ class EndpointProfile(Record):
     temperature: bool = True
     seed: bool = True
     reasoning_effort: bool = True
+    tools: bool = True
+    """Whether functions may be offered for the model to call."""
     context_tokens: int | None = None
     tokens_per_estimate: float = 1.0
     """Tokens that the endpoint counts for one that ``estimate_tokens`` counts."""
@@ -148,7 +151,7 @@ def endpoint_of(model: BaseChatModel) -> Endpoint:
     """What is known of the endpoint of ``model``; the same object for all models of one name at one address."""
     base, name = getattr(model, "openai_api_base", None), getattr(model, "model_name", None)
     if not isinstance(base, str) or not isinstance(name, str):
-        return Endpoint(None, None, {"structured": "none", "stream": False})
+        return Endpoint(None, None, {"structured": "none", "stream": False, "tools": False})
     return _ENDPOINTS.get((base, name)) or register_endpoint(base, name, None, {})
 
 
@@ -203,6 +206,13 @@ def window_in_listing(listing: object, name: str) -> int | None:
                 if isinstance(value, int) and not isinstance(value, bool) and value >= 256:
                     return value
     return None
+
+
+def names_tools(refusal: str) -> bool:
+    """Whether a refusal is about tools: their parameter, or the model's want of them."""
+    return (
+        re.search(r"\btools?\b|tool[_ ](?:choice|use|calls?|calling)|\bfunction.calling", refusal.lower()) is not None
+    )
 
 
 def refusal_text(error: BaseException) -> str:

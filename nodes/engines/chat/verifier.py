@@ -83,5 +83,5 @@ def _read(evidence: VerifierEvidence, reply: Reply) -> Feedback:
         evidence=answer.evidence,
         instruction=answer.instruction,
         expectation=answer.expectation,
-        citations=known_citations(answer.citations, evidence.citations),
+        citations=known_citations(answer.citations, evidence.citations, reply.sources),
     )

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 
 from stitchcuda.codegen import TraceError
-from stitchcuda.core.records import Evaluation, Feedback, FeedbackKind, OutputCheck, Status
+from stitchcuda.core.records import Evaluation, Feedback, FeedbackKind, OutputCheck
 from stitchcuda.nodes.engines.embedded.opening import open_problem
+from stitchcuda.nodes.engines.embedded.rules import failure_rule, passed_rule
 from stitchcuda.nodes.engines.embedded.tuning import next_choices
 from stitchcuda.nodes.engines.protocols import Usage
 from stitchcuda.nodes.evidence import VerifierEvidence
@@ -33,22 +34,14 @@ def make_feedback(evidence: VerifierEvidence) -> Feedback:
     """The feedback for ``evidence``, as a pure function."""
     evaluation = evidence.evaluation
     kind = _kind(evidence)
-    citations = tuple(dict.fromkeys(citation.source for citation in evidence.citations))
-    if not evaluation.passed:
-        return Feedback(
-            kind=kind,
-            evidence=_failure_facts(evaluation),
-            instruction=_failure_instruction(evaluation, kind),
-            expectation="the same outputs as the reference",
-            citations=citations,
-        )
-    instruction, expectation = _advice(evidence, kind)
+    passed = evaluation.passed
+    rule = passed_rule(evaluation.timing, kind) if passed else failure_rule(evaluation, kind)
     return Feedback(
         kind=kind,
-        evidence=_passed_facts(evaluation),
-        instruction=instruction,
-        expectation=expectation,
-        citations=citations,
+        evidence=_passed_facts(evaluation) if passed else _failure_facts(evaluation),
+        instruction=rule.instruction,
+        expectation=rule.expectation if passed else "the same outputs as the reference",
+        citations=tuple(dict.fromkeys(filter(None, (rule.note, *(item.source for item in evidence.citations))))),
     )
 
 
@@ -104,45 +97,6 @@ def _output_fact(item: OutputCheck) -> str:
     return ", ".join(parts)
 
 
-def _failure_instruction(evaluation: Evaluation, kind: FeedbackKind) -> str:
-    if kind == "replan":
-        return "The same failure keeps coming back: plan without the sub-task that causes it."
-    if evaluation.status is Status.BUILD_FAILED:
-        return "Mend the first compiler error; if that is no option, take back the newest kernel."
-    if evaluation.status is Status.RUNTIME_ERROR:
-        return "Mend the error that the call raised; access outside of a tensor is the usual cause of a CUDA error."
-    if evaluation.status is Status.TIMEOUT:
-        return "Take back the newest change: the call did not end in time."
-    if evaluation.status in (Status.WRONG_SHAPE, Status.WRONG_DTYPE):
-        return "Give every output the reference's shape and dtype."
-    if evaluation.status is Status.WRONG_VALUES:
-        return f"Likely cause: {_likely_cause(evaluation)}. Take back the riskiest choice of the newest kernel."
-    if evaluation.status is Status.CHEATING:
-        return "Compute every output from the inputs of this call, in own kernels."
-    return "The machine is at fault, not the candidate."
-
-
-def _likely_cause(evaluation: Evaluation) -> str:
-    failed = [item for item in evaluation.check.outputs if not item.ok] if evaluation.check is not None else []
-    if "stale_output" in evaluation.reasons:
-        return "a result of an earlier call is returned again"
-    if "input_mutated" in evaluation.reasons:
-        return "the candidate writes into its inputs"
-    if not failed:
-        return "unknown"
-    worst = max(failed, key=lambda item: item.mismatched_fraction or 0.0)
-    fraction, relative = worst.mismatched_fraction, worst.max_rel_error
-    if "finite" in worst.message or "nan" in worst.message.lower():
-        return "overflow or a division by zero that the reference does not have"
-    if fraction is not None and fraction < 0.01:
-        return "elements at a border: a tail or an alignment that the kernel treats wrongly"
-    if relative is not None and relative < 1e-2:
-        return "accuracy: a reduction or function that is less exact than the reference's"
-    if fraction is not None and fraction > 0.9:
-        return "a wrong formula, or a wrong order of operands or dimensions"
-    return "some rows or channels are located wrongly: index arithmetic or a broadcast"
-
-
 # --- passed -----------------------------------------------------------------------------------------------------
 
 
@@ -161,16 +115,3 @@ def _passed_facts(evaluation: Evaluation) -> tuple[str, ...]:
         rows = sorted(evaluation.profile.rows, key=lambda row: row.total_ms, reverse=True)
         facts += [f"{row.share:.0%} of the device time in {row.name}" for row in rows[:3]]
     return tuple(facts)
-
-
-def _advice(evidence: VerifierEvidence, kind: FeedbackKind) -> tuple[str, str]:
-    timing = evidence.evaluation.timing
-    if kind == "next_subtask":
-        return "Go on with the next sub-task of the plan; keep what is there.", "less memory traffic, right outputs"
-    if kind == "optimise":
-        if timing is not None and timing.launch_bound:
-            return "Launches dominate: larger groups would help more than schedules; try the next schedule.", ""
-        return "Change the schedule of the slowest own kernel, one thing at a time.", "a shorter median"
-    if kind == "replan":
-        return "The plan does not fit what was measured.", ""
-    return "Nothing is left to do.", ""
