@@ -26,7 +26,7 @@ app = typer.Typer(help="Inspect run trees: what each step was given, what it fou
 RunDir = Annotated[Path, typer.Argument(help="A run folder.", metavar="RUN_DIR")]
 Limit = Annotated[int, typer.Option(help="At most this many lines; 0 for all.", min=0, metavar="N")]
 Everything = Annotated[bool, typer.Option("--everything", help="Also the framework's own steps.")]
-SortKey = Literal["path", "started", "status", "problem", "seconds", "tokens", "speedup", "attempts"]
+SortKey = Literal["path", "started", "status", "problem", "seconds", "tokens", "cost_usd", "speedup", "attempts"]
 
 
 @app.command(name="list")
@@ -40,12 +40,13 @@ def list_command(
     min_speedup: Annotated[float | None, typer.Option(help="Only at least this ratio.", metavar="X")] = None,
     max_speedup: Annotated[float | None, typer.Option(help="Only at most this ratio.", metavar="X")] = None,
     min_seconds: Annotated[float | None, typer.Option(help="Only runs that took this long.", metavar="S")] = None,
-    min_tokens: Annotated[int | None, typer.Option(help="Only runs that cost this much.", metavar="N")] = None,
+    min_tokens: Annotated[int | None, typer.Option(help="Only runs that took this many tokens.", metavar="N")] = None,
+    min_cost: Annotated[float | None, typer.Option(help="Only runs that cost this much.", metavar="USD")] = None,
     sort: Annotated[SortKey, typer.Option(help="Order; the largest number or the newest first.")] = "path",
     limit: Limit = 200,
     as_json: AsJson = False,
 ) -> None:
-    """List run folders: status, ratio, attempts, time, tokens.
+    """List run folders: status, ratio, attempts, time, tokens, cost where prices are known.
 
     Status is a candidate's, or unfinished. Ends with 1 if nothing fits.
     """
@@ -60,6 +61,7 @@ def list_command(
             and (max_speedup is None or (ratio is not None and ratio <= max_speedup))
             and (min_seconds is None or (seconds is not None and seconds >= min_seconds))
             and (min_tokens is None or one.tokens >= min_tokens)
+            and (min_cost is None or (one.cost_usd is not None and one.cost_usd >= min_cost))
         )
 
     found = [one for one in map(summarise, find_run_folders(root)) if fits(one)]
@@ -82,7 +84,10 @@ def list_command(
 
 
 def _print_folders(root: Path, folders: list[FolderSummary]) -> None:
-    table = new_table("problem", "status", "speed-up", "attempts", "seconds", "tokens", "stopped", "started", "folder")
+    from stitchcuda.traces.draw import cost_text
+
+    columns = ("problem", "status", "speed-up", "attempts", "seconds", "tokens", "cost", "stopped", "started", "folder")
+    table = new_table(*columns)
     for one in folders:
         path = Path(one.path)
         add_row(
@@ -93,6 +98,7 @@ def _print_folders(root: Path, folders: list[FolderSummary]) -> None:
             str(one.attempts) if one.attempts is not None else "",
             f"{one.seconds:.1f}" if one.seconds is not None else "",
             str(one.tokens) if one.tokens else "–",
+            cost_text(one.cost_usd) if one.cost_usd is not None else "–",
             one.stop_reason,
             f"{one.started:%Y-%m-%d %H:%M}" if one.started else "",
             str(path.relative_to(root) if path.is_relative_to(root) and path != root else path),

@@ -14,12 +14,14 @@ from langgraph.graph import END, START, StateGraph
 from stitchcuda.graph.context import Context
 from stitchcuda.graph.routing import STEPS, after_coder, after_planner, follow
 from stitchcuda.graph.state import InputState, OutputState, State, VerifierOutput
+from stitchcuda.graph.tracing import known_secrets
 from stitchcuda.nodes import verifier
 from stitchcuda.nodes.coder import coder
 from stitchcuda.nodes.planner import planner, review_plan
 from stitchcuda.nodes.problem import load_problem_node, profile_reference
 from stitchcuda.nodes.report import report
 from stitchcuda.nodes.route import route
+from stitchcuda.traces.served import ServedTracer
 
 __all__ = ["build_graph", "build_verifier", "graph"]
 
@@ -67,4 +69,5 @@ def build_graph() -> StateGraph[Any, Context, Any, Any]:
     return builder
 
 
-graph = build_graph().compile(name="stitchcuda")
+# ``solve`` traces its own runs; those of a server get their trace from here.
+graph = build_graph().compile(name="stitchcuda").with_config(callbacks=[ServedTracer(known_secrets)])

@@ -20,13 +20,13 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
-from stitchcuda.core.environment import Environment
 from stitchcuda.core.errors import SettingsError
 from stitchcuda.core.records import Evaluation, Record
 from stitchcuda.graph.builder import build_graph
 from stitchcuda.graph.context import Context
 from stitchcuda.graph.routing import decide
 from stitchcuda.graph.state import CHECKPOINT_TYPES, State
+from stitchcuda.graph.tracing import known_secrets
 from stitchcuda.nodes.run_folder import RunFolder
 from stitchcuda.nodes.verifier import spent_budget
 from stitchcuda.nodes.workbench import close_workbench
@@ -120,8 +120,8 @@ async def solve(
                 if snapshot.interrupts:  # the plan was put before a person, who may have edited its file
                     given = Command(resume=RunFolder(run_dir).read_plan(snapshot.values["plan"].revision))
                 hint = f"; it is kept, send it with: stitchcuda trace push {run_dir}"
-                async with live_tracing(_secrets(), hint=hint) as live:
-                    callbacks = [JsonlTracer(run_dir, secrets=_secrets()), *live]
+                async with live_tracing(known_secrets(), hint=hint) as live:
+                    callbacks = [JsonlTracer(run_dir, secrets=known_secrets()), *live]
                     await _drive(app, given, {**config, "callbacks": callbacks}, context, on_event)
                 snapshot = await app.aget_state(config)
     return _result(run_dir, snapshot.values, waiting=bool(snapshot.interrupts))
@@ -182,11 +182,6 @@ def _config(context: Context) -> RunnableConfig:
     }
 
 
-def _secrets() -> list[str]:
-    environment = Environment()
-    return [key.get_secret_value() for key in (environment.openai_api_key, environment.langsmith_api_key) if key]
-
-
 @asynccontextmanager
 async def _checkpointer(path: Path) -> AsyncIterator[AsyncSqliteSaver]:
     async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
@@ -232,11 +227,11 @@ def _result(run_dir: Path, values: dict[str, Any], *, waiting: bool) -> SolveRes
         stop_reason="plan_review" if waiting else decision.reason if decision else "",
         attempts=len(values.get("attempts", [])),
         candidate=str(run_dir / "best.py") if best else None,
-        cost_usd=round(usage.cost_usd, 6) if usage else 0.0,
-        cached=usage.cached if usage else 0,
         run_dir=str(run_dir),
         report=report,
         evaluation=evaluation,
         usage=usage.counts() if usage else {},
         seconds=values.get("seconds_spent", 0.0),
+        cost_usd=round(usage.cost_usd, 6) if usage else 0.0,
+        cached=usage.cached if usage else 0,
     )

@@ -8,7 +8,7 @@ and excerpts, so that a checkpoint stays small.
 from __future__ import annotations
 
 import operator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
@@ -25,6 +25,7 @@ from stitchcuda.core.records import (
     Status,
     TimingReport,
 )
+from stitchcuda.graph.checked import Checked, checked_add
 from stitchcuda.nodes.engines.protocols import Usage
 from stitchcuda.nodes.evidence import Attempt, Citation, DeviceFacts
 
@@ -69,40 +70,35 @@ class OutputState(TypedDict, total=False):
     run_dir: str
 
 
-def _as_plan(_: Plan | None, new: Plan | dict[str, Any] | None) -> Plan | None:
-    """A plan that a person changed in Studio, to fork a run from there, arrives as plain data."""
-    return Plan.model_validate(new) if isinstance(new, dict) else new
-
-
 class State(InputState, total=False):
     run_dir: str
     problem_name: str
-    device: DeviceFacts
+    device: Annotated[DeviceFacts, Checked]
     sizes: Literal["full", "reduced"]
     input_summary: tuple[str, ...]
-    profile: ProfileReport | None
+    profile: Annotated[ProfileReport | None, Checked]
 
-    plan: Annotated[Plan | None, _as_plan]
+    plan: Annotated[Plan | None, Checked]
     replans: int
-    citations: tuple[Citation, ...]
-    decision: Decision | None
-    skipped: list[str]
+    citations: Annotated[tuple[Citation, ...], Checked]
+    decision: Annotated[Decision | None, Checked]
+    skipped: Annotated[list[str], Checked]
 
-    candidate: Candidate | None
+    candidate: Annotated[Candidate | None, Checked]
     engine_failure: str
-    build: BuildReport | None
-    screen: ScreenReport | None
-    check: CheckReport | None
-    timing: TimingReport | CheckReport | None
-    candidate_profile: ProfileReport | None
-    evaluation: Evaluation | None
-    feedback: Feedback | None
+    build: Annotated[BuildReport | None, Checked]
+    screen: Annotated[ScreenReport | None, Checked]
+    check: Annotated[CheckReport | None, Checked]
+    timing: Annotated[TimingReport | CheckReport | None, Checked]
+    candidate_profile: Annotated[ProfileReport | None, Checked]
+    evaluation: Annotated[Evaluation | None, Checked]
+    feedback: Annotated[Feedback | None, Checked]
 
-    attempts: Annotated[list[Attempt], operator.add]
-    best: Best | None
-    verifier_usage: Usage
+    attempts: Annotated[list[Attempt], checked_add(list[Attempt], "attempts")]
+    best: Annotated[Best | None, Checked]
+    verifier_usage: Annotated[Usage, Checked]
     verifier_seconds: float
-    usage: Annotated[Usage, operator.add]
+    usage: Annotated[Usage, checked_add(Usage, "usage")]
     seconds_spent: Annotated[float, operator.add]
     report_path: str
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from stitchcuda.core.files import sha256_text, write_text
 
-__all__ = ["INLINE_LIMIT_BYTES", "BlobStore", "read_blobs"]
+__all__ = ["INLINE_LIMIT_BYTES", "BlobStore", "HeldBlobs", "read_blobs"]
 
 INLINE_LIMIT_BYTES = 4096
 """A string above this goes to a file; one candidate source is typically 5 to 30 kB and recurs in every state."""
@@ -35,11 +35,25 @@ class BlobStore:
         text = data.decode()
         name = f"blobs/{sha256_text(text)[:16]}.txt"
         if name not in self._written:
-            path = self._run_dir / name
-            if not path.exists():
-                write_text(path, text)
+            self._keep(name, text)
             self._written.add(name)
         return {"ref": name, "bytes": len(data)}
+
+    def _keep(self, name: str, text: str) -> None:
+        path = self._run_dir / name
+        if not path.exists():
+            write_text(path, text)
+
+
+class HeldBlobs(BlobStore):
+    """Large texts of a run whose folder is not known yet."""
+
+    def __init__(self) -> None:
+        super().__init__(Path())
+        self.texts: list[str] = []
+
+    def _keep(self, name: str, text: str) -> None:  # noqa: ARG002 - the name follows from the text
+        self.texts.append(text)
 
 
 def read_blobs(value: Any, run_dir: Path) -> Any:

@@ -11,7 +11,7 @@ from stitchcuda.traces.index import RunRow, TraceIndex
 from stitchcuda.traces.messages import answer_of, prompt_of
 from stitchcuda.traces.records import RunRecord
 
-__all__ = ["PLUMBING", "Placed", "duration_text", "full_text", "grep", "is_plumbing", "place", "tree_line"]
+__all__ = ["PLUMBING", "Placed", "cost_text", "duration_text", "full_text", "grep", "is_plumbing", "place", "tree_line"]
 
 PLUMBING = ("after_", "follow", "LangGraph")
 """Beginnings of names of the framework's own steps: edges, and the shell around a sub-graph."""
@@ -73,13 +73,20 @@ def duration_text(seconds: float | None) -> str:
     return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
 
 
+def cost_text(dollars: float) -> str:
+    """Cents and more to the cent, less to two digits: ``$1.25``, ``$0.0031``."""
+    return f"${dollars:.2f}" if dollars >= 0.1 else f"${dollars:.2g}" if dollars >= 0.0001 else f"${dollars:.1e}"
+
+
 def tree_line(placed: Placed) -> str:
-    """One run on one line: number, place, name, duration, tokens, value or failure."""
+    """One run on one line: number, place, name, duration, tokens, cost, value or failure."""
     row = placed.row
     parts = [f"{row.number:>5}  {placed.prefix}{row.name}"]
     parts.append(duration_text(row.duration_s) if row.end_s is not None else "unfinished")
     if row.prompt_tokens or row.completion_tokens:
         parts.append(f"{row.prompt_tokens or 0}→{row.completion_tokens or 0} tokens")
+    if row.cost_usd is not None:
+        parts.append(cost_text(row.cost_usd))
     if row.error:
         parts.append(f"ERROR {row.error}")
     elif row.value:
@@ -97,6 +104,8 @@ def full_text(index: TraceIndex, row: RunRow, record: RunRecord) -> str:
     ]
     if row.prompt_tokens or row.completion_tokens:
         lines.append(f"tokens {row.prompt_tokens or 0} in, {row.completion_tokens or 0} out")
+    if row.cost_usd is not None:
+        lines.append(f"cost {cost_text(row.cost_usd)}")
     prompt = prompt_of(inputs)
     for role, text in prompt:
         lines += ["", f"--- {role} ---", text]

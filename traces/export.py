@@ -86,6 +86,7 @@ def _parquet(folders: list[Path], out: Path, everything: bool, kind: str | None)
         ) from None
     numbers = {"number": pa.int64(), "prompt_tokens": pa.int64(), "completion_tokens": pa.int64()}
     numbers |= {"start_s": pa.float64(), "end_s": pa.float64(), "duration_s": pa.float64(), "hidden": pa.bool_()}
+    numbers |= {"cost_usd": pa.float64()}
     schema: Any = None
     writer: Any = None
     count = 0

@@ -40,6 +40,8 @@ class FolderSummary(Record):
     chat_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cost_usd: float | None = None
+    """Of the chat calls; ``None`` without any, or without a price table."""
     started: datetime | None = None
 
     @property
@@ -91,6 +93,7 @@ def summarise(run_dir: Path) -> FolderSummary:
         chat_calls=_int(usage.get("calls")) or 0,
         input_tokens=_int(usage.get("input_tokens")) or 0,
         output_tokens=_int(usage.get("output_tokens")) or 0,
+        cost_usd=_float(usage.get("cost_usd")) or None,  # 0 is what a run without prices says
         started=_time(settings.get("created")),
     )
 

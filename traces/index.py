@@ -23,11 +23,11 @@ from pydantic import ValidationError
 from stitchcuda.core.errors import SettingsError
 from stitchcuda.traces.lines import Line, merge_lines, parse_line, read_lines
 from stitchcuda.traces.records import HIDDEN_TAG, RunRecord, tokens_of
-from stitchcuda.traces.values import error_line, value_of
+from stitchcuda.traces.values import cost_of, error_line, value_of
 
 __all__ = ["RunRow", "TraceIndex"]
 
-FORMAT = "3"
+FORMAT = "4"
 HEAD_BYTES = 512
 TRACE_NAME, INDEX_NAME = "trace.jsonl", "trace.index.sqlite"
 
@@ -36,12 +36,12 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE runs (
   number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, parent_id TEXT, trace_id TEXT,
   name TEXT, run_type TEXT, start_s REAL, end_s REAL, status TEXT, hidden INTEGER,
-  prompt_tokens INTEGER, completion_tokens INTEGER, value TEXT, error TEXT, lines TEXT
+  prompt_tokens INTEGER, completion_tokens INTEGER, cost_usd REAL, value TEXT, error TEXT, lines TEXT
 );
 """
 _COLUMNS = (
     "number, id, parent_id, trace_id, name, run_type, start_s, end_s, status, hidden, "
-    "prompt_tokens, completion_tokens, value, error, lines"
+    "prompt_tokens, completion_tokens, cost_usd, value, error, lines"
 )
 
 
@@ -62,6 +62,8 @@ class RunRow(NamedTuple):
     hidden: int
     prompt_tokens: int | None
     completion_tokens: int | None
+    cost_usd: float | None
+    """What the chat calls of this step cost; ``None`` where it says nothing, or without a price table."""
     value: str
     error: str
     lines: str
@@ -259,7 +261,7 @@ def _compact(fields: dict[str, Any]) -> dict[str, Any]:
     if "tags" in fields:
         kept["hidden"] = int(HIDDEN_TAG in (fields["tags"] or ()))
     if outputs is not None:
-        kept["value"] = value_of(run_type, outputs)
+        kept |= {"value": value_of(run_type, outputs), "cost_usd": cost_of(outputs)}
     if error is not None:
         kept["error"] = error_line(error)
     for key in ("prompt_tokens", "completion_tokens"):
@@ -310,6 +312,7 @@ def _row(number: int, fields: dict[str, Any]) -> RunRow | None:
         fields.get("hidden", 0),
         fields.get("prompt_tokens"),
         fields.get("completion_tokens"),
+        fields.get("cost_usd"),
         fields.get("value") or "",
         error,
         fields["lines"],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import warnings
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
@@ -26,7 +27,7 @@ CONNECT_TIMEOUT_MS, READ_TIMEOUT_MS = 2_000, 5_000
 
 @contextlib.asynccontextmanager
 async def live_tracing(secrets: Iterable[str] = (), *, hint: str = "") -> AsyncIterator[list[BaseCallbackHandler]]:
-    """The handlers that send a run to LangSmith: one with tracing switched on, else none.
+    """The handlers that send a run to LangSmith: one with tracing switched on and a key, else none.
 
     Args:
         secrets: strings that must not leave the machine.
@@ -38,7 +39,8 @@ async def live_tracing(secrets: Iterable[str] = (), *, hint: str = "") -> AsyncI
         yield []
         return
     from langchain_core.tracers.langchain import LangChainTracer
-    from langsmith import Client
+    from langsmith import Client, tracing_context
+    from langsmith.utils import LangSmithMissingAPIKeyWarning
     from urllib3.util import Retry
 
     failures: list[Exception] = []
@@ -48,12 +50,20 @@ async def live_tracing(secrets: Iterable[str] = (), *, hint: str = "") -> AsyncI
         cleaned: dict[str, Any] = _clean(values, redactor)
         return cleaned
 
-    client = Client(
-        timeout_ms=(CONNECT_TIMEOUT_MS, READ_TIMEOUT_MS),
-        retry_config=Retry(total=0),
-        anonymizer=anonymise,
-        tracing_error_callback=failures.append,
-    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", LangSmithMissingAPIKeyWarning)
+            client = Client(
+                timeout_ms=(CONNECT_TIMEOUT_MS, READ_TIMEOUT_MS),
+                retry_config=Retry(total=0),
+                anonymizer=anonymise,
+                tracing_error_callback=failures.append,
+            )
+    except LangSmithMissingAPIKeyWarning:
+        logger.warning("LANGSMITH_TRACING is on, but LANGSMITH_API_KEY is not set: the run is traced locally%s", hint)
+        with tracing_context(enabled=False):  # else LangChain brings a client of its own, which fails at every step
+            yield []
+        return
     # The client's own words come once per batch; ours once per run.
     client_logger = logging.getLogger("langsmith.client")
     level = client_logger.level

@@ -1,7 +1,8 @@
 """The page of a run on the loopback address: always current, and large traces unpacked piece by piece.
 
-Comes in: a run folder. Goes out: ``/`` (the page), ``/overview`` and ``/run/<number>`` (JSON). Only requests that name
-the loopback address are answered, so that no web page elsewhere can read a trace through its own name.
+Comes in: a run folder. Goes out: ``/`` (the page), ``/overview``, ``/run/<number>`` and ``/search?text=…`` (JSON). Only
+requests that name the loopback address are answered, so that no web page elsewhere can read a trace through its own
+name.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from stitchcuda.core.errors import SettingsError, StitchError, boundary, one_line
 from stitchcuda.traces.index import TraceIndex
 from stitchcuda.traces.page import details, overview, render
+from stitchcuda.traces.search import runs_with
 
-__all__ = ["PageServer"]
+__all__ = ["PageServer", "handler_for"]
 
 HOSTS = frozenset({"127.0.0.1", "localhost"})
 
@@ -31,7 +34,7 @@ class PageServer:
         with TraceIndex(run_dir):
             pass
         with boundary(SettingsError, f"cannot serve on port {port}", OSError):
-            self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(run_dir))
+            self._server = ThreadingHTTPServer(("127.0.0.1", port), handler_for(run_dir))
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/"
 
@@ -44,7 +47,9 @@ class PageServer:
         self._server.server_close()
 
 
-def _handler(run_dir: Path) -> type[BaseHTTPRequestHandler]:
+def handler_for(run_dir: Path) -> type[BaseHTTPRequestHandler]:
+    """What answers the requests for one run's page."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.headers.get("Host", "").partition(":")[0] not in HOSTS:
@@ -60,6 +65,10 @@ def _handler(run_dir: Path) -> type[BaseHTTPRequestHandler]:
                 elif path.startswith("/run/"):
                     with TraceIndex(run_dir) as index:
                         self._json(details(index, index.find(path.removeprefix("/run/"))))
+                elif path == "/search":
+                    wanted = parse_qs(urlsplit(self.path).query).get("text", [""])[0]
+                    with TraceIndex(run_dir) as index:
+                        self._json(runs_with(index, wanted))
                 else:
                     self._answer(404, "text/plain", b"not here\n")
             except StitchError as error:

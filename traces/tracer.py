@@ -10,10 +10,7 @@ never blocks the event loop.
 
 from __future__ import annotations
 
-import json
-import logging
-import os
-import threading
+from abc import abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -22,53 +19,27 @@ from typing import Any, Self
 from langchain_core.tracers.base import BaseTracer
 from langchain_core.tracers.schemas import Run
 
-from stitchcuda.traces.blobs import BlobStore
-from stitchcuda.traces.encode import Encoder
 from stitchcuda.traces.records import tokens_of
 from stitchcuda.traces.redact import Redactor
+from stitchcuda.traces.trace_file import TraceFile
 
-__all__ = ["JsonlTracer"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["EventTracer", "JsonlTracer"]
 
 
-class JsonlTracer(BaseTracer):
-    """A callback handler that appends LangSmith-schema run records to ``<run_dir>/trace.jsonl``.
-
-    Args:
-        run_dir: The run's folder; created on the first event.
-        secrets: Strings that must never be written, for example the API key in use.
-        session_name: LangSmith's project name, for a later push.
-        metadata: Added to ``extra.metadata`` of every root run, for example the problem's name.
-    """
+class EventTracer(BaseTracer):
+    """Turns what LangChain tells of runs into events; where they go is left to ``_append``."""
 
     log_missing_parent = False
 
-    def __init__(
-        self,
-        run_dir: Path,
-        *,
-        secrets: Iterable[str] = (),
-        session_name: str = "stitchcuda",
-        metadata: dict[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, *, session_name: str = "stitchcuda", metadata: dict[str, Any] | None = None) -> None:
         super().__init__(_schema_format="original+chat")
-        self.path = Path(run_dir) / "trace.jsonl"
-        self.lost_events = 0
-        """Events that could not be written (disk full, folder gone); the run itself goes on."""
         self._session_name = session_name
         self._metadata = dict(metadata or {})
-        self._encoder = Encoder(Redactor(secrets), BlobStore(Path(run_dir)))
-        self._lock = threading.Lock()
         self._posted_inputs: dict[str, int] = {}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Nothing is buffered, so nothing is left to do; for use in a ``with`` statement."""
+    @abstractmethod
+    def _append(self, line: dict[str, Any]) -> None:
+        """Take one event."""
 
     @staticmethod
     def _add_child_run(parent_run: Run, child_run: Run) -> None:
@@ -124,29 +95,44 @@ class JsonlTracer(BaseTracer):
             "start_time": run.start_time,
         }
 
-    def _append(self, line: dict[str, Any]) -> None:
-        try:
-            with self._lock:
-                text = json.dumps(self._encoder.encode(line), ensure_ascii=False, separators=(",", ":"))
-                # A lone surrogate becomes \udcNN, which is also JSON's own escape for it.
-                self._write(text.encode("utf-8", errors="backslashreplace") + b"\n")
-        except OSError as error:
-            self.lost_events += 1
-            if self.lost_events == 1:
-                logger.warning("the trace %s is incomplete from here: %s", self.path, error)
 
-    def _write(self, data: bytes) -> None:
-        """One ``write`` at the end of the file, after closing a line that an earlier kill tore."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        try:
-            size = os.fstat(handle).st_size
-            if size and os.pread(handle, 1, size - 1) != b"\n":
-                data = b"\n" + data
-            while data:
-                data = data[os.write(handle, data) :]
-        finally:
-            os.close(handle)
+class JsonlTracer(EventTracer):
+    """A callback handler that appends LangSmith-schema run records to ``<run_dir>/trace.jsonl``.
+
+    Args:
+        run_dir: The run's folder; created on the first event.
+        secrets: Strings that must never be written, for example the API key in use.
+        session_name: LangSmith's project name, for a later push.
+        metadata: Added to ``extra.metadata`` of every root run, for example the problem's name.
+    """
+
+    def __init__(
+        self,
+        run_dir: Path,
+        *,
+        secrets: Iterable[str] = (),
+        session_name: str = "stitchcuda",
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(session_name=session_name, metadata=metadata)
+        self._file = TraceFile(Path(run_dir), Redactor(secrets))
+        self.path = self._file.path
+
+    @property
+    def lost_events(self) -> int:
+        """Events that could not be written (disk full, folder gone); the run itself goes on."""
+        return self._file.lost_events
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Nothing is buffered, so nothing is left to do; for use in a ``with`` statement."""
+
+    def _append(self, line: dict[str, Any]) -> None:
+        self._file.append(line)
 
 
 def _without_tokens(events: list[dict[str, Any]] | None) -> list[dict[str, Any]]:

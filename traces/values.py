@@ -11,7 +11,7 @@ from typing import Any
 
 from stitchcuda.traces.messages import answer_of
 
-__all__ = ["error_line", "shorten", "value_of"]
+__all__ = ["cost_of", "error_line", "shorten", "value_of"]
 
 LIMIT_CHARS = 160
 
@@ -27,6 +27,16 @@ def error_line(error: Any) -> str:
     if error is None:
         return ""
     return shorten(str(error).split("\n", 1)[0]) if isinstance(error, str) else "an error (long; see the run)"
+
+
+def cost_of(outputs: Any) -> float | None:
+    """Dollars that a step's chat calls cost; ``None`` where its outputs hold no usage, or one without a price."""
+    if not isinstance(outputs, Mapping):
+        return None
+    inner = outputs.get("output", outputs)  # LangChain wraps what a tool returns
+    usage = inner.get("usage") if isinstance(inner, Mapping) else None
+    cost = usage.get("cost_usd") if isinstance(usage, Mapping) else None
+    return float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and cost > 0 else None
 
 
 def value_of(run_type: str, outputs: Any) -> str:

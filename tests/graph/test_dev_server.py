@@ -20,6 +20,9 @@ import httpx
 import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import BadRequestError
+
+from stitchcuda.traces import read_trace, tree
 
 pytestmark = pytest.mark.xdist_group("dev_server")
 
@@ -92,6 +95,20 @@ async def client(server: tuple[str, Path]) -> AsyncIterator[LangGraphClient]:
         yield one
 
 
+def assert_traced(run_dir: Path) -> None:
+    """The run's trace lies in its folder, from the first step on, although the folder was not known then."""
+    records = read_trace(run_dir / "trace.jsonl")
+    (root,) = tree(records)
+    assert root.run.status == "success"
+    by_name = {record.name: record for record in records}
+    assert by_name["describe"].dotted_order.startswith(by_name["load_problem"].dotted_order + ".")
+    show = [Path(sys.executable).parent / "stitchcuda", "trace", "show", run_dir]
+    shown = subprocess.run(show, capture_output=True, text=True, check=True).stdout
+    for name in ("load_problem", "describe", "engine.planner", "engine.coder", "evaluator.build", "diagnose", "report"):
+        assert re.search(rf"─ {re.escape(name)}  ", shown), shown
+    assert "passed" in shown
+
+
 @pytest.mark.timeout(280)
 async def test_a_run_streams_to_its_end(client: LangGraphClient, server: tuple[str, Path], tmp_path: Path) -> None:
     _, log = server
@@ -125,6 +142,7 @@ async def test_a_run_streams_to_its_end(client: LangGraphClient, server: tuple[s
     assert run_dir.parent == tmp_path
     assert "load_inline" in (run_dir / "best.py").read_text()
     assert "**passed**" in (run_dir / "report.md").read_text()
+    await asyncio.to_thread(assert_traced, run_dir)
     text = log.read_text()
     assert not re.search(r"BlockingError|Blocking call", text), text[-2000:]
     assert "Blocked deserialization" not in text
@@ -205,6 +223,40 @@ async def test_a_plan_is_edited_and_a_run_forked(client: LangGraphClient, tmp_pa
     assert [attempt["status"] for attempt in end["values"]["attempts"]] == ["passed"]
     old = await client.threads.get_state(thread_id, checkpoint=done["checkpoint"])
     assert old["values"]["plan"]["summary"] == "edited while it waited"
+    # Both branches are in the trace: the review before the edit, the edit's run and the fork's.
+    assert len(tree(read_trace(Path(values["run_dir"]) / "trace.jsonl"))) == 3
+
+
+@pytest.mark.timeout(280)
+async def test_other_records_are_edited_too(client: LangGraphClient, tmp_path: Path) -> None:
+    """A verdict's consequences, changed by hand, are followed; what is no record is refused in one line."""
+    thread_id = (await client.threads.create())["thread_id"]
+    context = settings(tmp_path)
+    await client.runs.wait(thread_id, "stitchcuda", input={"problem_path": EXAMPLE}, context=context)
+    history = await client.threads.get_history(thread_id, limit=50)
+    before_route = next(one for one in reversed(history) if one["next"] == ["route"])
+    edits = {
+        "feedback": before_route["values"]["feedback"] | {"instruction": "asked for by a person"},
+        "decision": {"kind": "stop", "reason": "nothing_left"},
+        "evaluation": before_route["values"]["evaluation"] | {"message": "looked at by a person"},
+        "candidate": before_route["values"]["candidate"],
+        "best": before_route["values"]["best"],
+        "device": before_route["values"]["device"],
+    }
+    forked = await client.threads.update_state(thread_id, edits, checkpoint=before_route["checkpoint"], as_node="route")
+    await client.runs.wait(thread_id, "stitchcuda", input=None, checkpoint=forked["checkpoint"], context=context)
+    end = await client.threads.get_state(thread_id)
+    assert end["next"] == []
+    assert end["values"]["feedback"]["instruction"] == "asked for by a person"
+    assert end["values"]["decision"]["reason"] == "nothing_left"
+    report = Path(end["values"]["report_path"])
+    assert "sees nothing left to gain" in await asyncio.to_thread(report.read_text)
+
+    with pytest.raises(BadRequestError) as refused:
+        await client.threads.update_state(thread_id, {"decision": {"kind": "dance", "reason": "x"}}, as_node="route")
+    told = str(refused.value.body)
+    assert "'decision' cannot be set to this: kind: Input should be 'repair', 'optimise'" in told
+    assert (await client.threads.get_state(thread_id))["values"] == end["values"]
 
 
 SLOW = '''

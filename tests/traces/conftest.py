@@ -20,7 +20,8 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (run_dir / "problem.json").write_text(json.dumps({"level": 3, "id": 7, "name": "relu"}))
     (run_dir / "run.json").write_text(json.dumps({"created": "2026-12-01T12:00:00+00:00", "settings": {}}))
     result = {"status": "passed", "speedup": 1.5, "attempts": 2, "seconds": 4.0, "stop_reason": "complete"}
-    result |= {"usage": {"calls": 2, "input_tokens": 22, "output_tokens": 10}, "device": {"device": "cpu"}}
+    result |= {"usage": {"calls": 2, "input_tokens": 22, "output_tokens": 10, "cost_usd": 0.025}}
+    result |= {"device": {"device": "cpu"}}
     (run_dir / "result.json").write_text(json.dumps(result))
     asyncio.run(play(run_dir))
     return run_dir

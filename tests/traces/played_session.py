@@ -60,7 +60,11 @@ async def coder(state: State) -> State:
         await model.ainvoke(
             [("system", "You are the Coder."), ("user", f"# Task\n\nWrite attempt {attempt}; {SECRET}")]
         )
-        step.outputs = {"source": SOURCES[attempt - 1], "summary": f"attempt {attempt}"}
+        step.outputs = {
+            "source": SOURCES[attempt - 1],
+            "summary": f"attempt {attempt}",
+            "usage": {"calls": 1, "cost_usd": 0.0125},
+        }
     return {"attempt": attempt, "candidate": candidate_of(attempt), "candidate_source": SOURCES[attempt - 1]}
 
 

@@ -203,6 +203,27 @@ async def test_live_without_a_network_does_not_block(
     assert warning.endswith("; push it later")
 
 
+async def test_live_without_a_key_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY", "LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))  # no profile of a logged-in user
+    monkeypatch.setenv("LANGSMITH_TRACING", "true")
+    _forget_environment()
+    started = time.monotonic()
+    with caplog.at_level(logging.WARNING):
+        async with live_tracing(hint="; push it later") as handlers:
+            assert handlers == []
+            await play(tmp_path, handlers)
+    assert time.monotonic() - started < 5
+    assert read_trace(tmp_path / "trace.jsonl")[0].status == "success"
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert warning == (
+        "LANGSMITH_TRACING is on, but LANGSMITH_API_KEY is not set: the run is traced locally; push it later"
+    )
+
+
 async def test_live_is_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGSMITH_TRACING", "false")
     _forget_environment()

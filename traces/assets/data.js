@@ -55,6 +55,10 @@ async function loadRun(number) {
 
 // Numbers of the runs that hold the text anywhere; progress is told after each run.
 async function searchEverything(runs, wanted, progress, stopped) {
+  if (!inPage) {
+    const shown = new Set(runs.map((run) => run.number));
+    return new Set((await fetchJson(`/search?text=${encodeURIComponent(wanted)}`)).filter((number) => shown.has(number)));
+  }
   const found = new Set();
   const needle = JSON.stringify(wanted).slice(1, -1).toLowerCase();
   for (let at = 0; at < runs.length && !stopped(); at++) {

@@ -1,6 +1,8 @@
 // One run in full: messages for a model's call, named values for everything else.
 
 const detailPane = document.getElementById("detail");
+// While a key is held down, runs that are only passed are not loaded.
+const HELD_KEY_MS = 60;
 let shown = 0;
 let raw = false;
 
@@ -13,6 +15,10 @@ async function showRun(run, open) {
   const overviewRows = runHead(run);
   detailPane.replaceChildren(...overviewRows, element("p", { class: "facts" }, "…"));
   if (open) document.body.classList.add("opened");
+  else {
+    await new Promise((done) => setTimeout(done, HELD_KEY_MS));
+    if (shown !== run.number) return;
+  }
   let whole;
   try { whole = await loadRun(run.number); } catch (error) { whole = { failure: String(error) }; }
   if (shown !== run.number) return; // another one was picked meanwhile

@@ -17,12 +17,24 @@ function setTheme(name) {
 
 function switchTheme() { setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"); }
 
+function wordsOf(run) { return (run.words ??= `${run.name} ${run.value} ${run.error} ${run.kind}`.toLowerCase()); }
+
+// The first letter of a search should not wait for tens of thousands of these.
+async function prepareWords(runs) {
+  for (let at = 0; at < runs.length && runs === state.runs; at++) {
+    wordsOf(runs[at]);
+    if (at % 2000 === 1999) await new Promise((done) => setTimeout(done, 20));
+  }
+}
+
 function search() {
   searches++;
   state.wanted = searchBox.value.trim().toLowerCase();
   if (!state.wanted) { state.matches = null; foundText.textContent = ""; layOut(); return; }
-  state.matches = new Set(state.runs.filter((run) =>
-    (!run.plumbing || state.plumbing) && `${run.name} ${run.value} ${run.error} ${run.kind}`.toLowerCase().includes(state.wanted)).map((run) => run.number));
+  state.matches = new Set();
+  for (const run of state.runs) {
+    if ((!run.plumbing || state.plumbing) && wordsOf(run).includes(state.wanted)) state.matches.add(run.number);
+  }
   foundText.textContent = `${state.matches.size} found`;
   layOut();
   treePane.scrollTop = 0;
@@ -71,7 +83,7 @@ function onAnywhere(key) {
     case "n": moveTo((run) => !state.matches || state.matches.has(run.number), 1); return true;
     case "N": moveTo((run) => !state.matches || state.matches.has(run.number), -1); return true;
     case "e": moveTo((run) => run.status === "error", 1); return true;
-    case "p": state.plumbing = !state.plumbing; if (state.wanted) search(); else layOut(); return true;
+    case "p": showPlumbing(!state.plumbing); if (state.wanted) search(); else layOut(); return true;
     case "a": setView(attemptsPane.hidden ? "attempts" : "trace"); return true;
     case "t": switchTheme(); return true;
     case "?": document.getElementById("keys").showModal(); return true;
@@ -145,6 +157,7 @@ async function start() {
   if (state.byNumber.has(wanted)) pick(wanted, true);
   else if (state.visible.length) pick(state.visible[0].number, false);
   treePane.focus();
+  prepareWords(state.runs);
   if (!inPage) follow(found);
   document.body.dataset.ready = "yes";
 }

@@ -15,7 +15,12 @@ function durationText(ms) {
   return ms < 120000 ? `${(ms / 1000).toFixed(1)} s` : `${(ms / 60000).toFixed(1)} min`;
 }
 
+// The shown children of each run, kept until the runs or what is hidden change.
+const shownChildren = new Map();
+const NONE = [];
+
 function setRuns(runs) {
+  shownChildren.clear();
   state.runs = runs;
   state.byNumber = new Map(runs.map((run) => [run.number, run]));
   state.children = new Map();
@@ -30,14 +35,23 @@ function setRuns(runs) {
 
 // The children that are shown: those of a hidden run take its place.
 function childrenOf(number) {
-  const found = [];
-  const waiting = [...(state.children.get(number) || [])].reverse();
+  if (!state.children.has(number)) return NONE;
+  let found = shownChildren.get(number);
+  if (found) return found;
+  found = [];
+  const waiting = [...state.children.get(number)].reverse();
   while (waiting.length) {
     const run = waiting.pop();
-    if (run.plumbing && !state.plumbing) waiting.push(...[...(state.children.get(run.number) || [])].reverse());
+    if (run.plumbing && !state.plumbing) waiting.push(...[...(state.children.get(run.number) || NONE)].reverse());
     else found.push(run);
   }
+  shownChildren.set(number, found);
   return found;
+}
+
+function showPlumbing(shown) {
+  state.plumbing = shown;
+  shownChildren.clear();
 }
 
 function shownParent(run) {
@@ -54,18 +68,30 @@ function layOut() {
     for (const number of state.matches)
       for (let run = state.byNumber.get(number); run && !keep.has(run.number); run = state.byNumber.get(run.parent)) keep.add(run.number);
   }
-  state.visible = [];
-  const stack = childrenOf(0).reverse().map((run) => [run, 0]);
+  state.visible = rowsBelow(0, 0, keep);
+  settle(0);
+}
+
+// The rows below a run, as they are shown when it is open.
+function rowsBelow(number, depth, keep) {
+  const found = [];
+  const stack = [];
+  const add = (parent, at) => { const inner = childrenOf(parent); for (let last = inner.length - 1; last >= 0; last--) stack.push([inner[last], at]); };
+  add(number, depth);
   while (stack.length) {
-    const [run, depth] = stack.pop();
+    const [run, at] = stack.pop();
     if (keep && !keep.has(run.number)) continue;
-    const inner = childrenOf(run.number);
-    run.depth = depth;
-    run.inner = inner.length;
-    run.at = state.visible.length;
-    state.visible.push(run);
-    if (keep || !state.folded.has(run.number)) for (let at = inner.length - 1; at >= 0; at--) stack.push([inner[at], depth + 1]);
+    run.depth = at;
+    run.inner = childrenOf(run.number).length;
+    found.push(run);
+    if (run.inner && (keep || !state.folded.has(run.number))) add(run.number, at + 1);
   }
+  return found;
+}
+
+// Rows from `first` on have moved.
+function settle(first) {
+  for (let at = first; at < state.visible.length; at++) state.visible[at].at = at;
   canvas.style.height = `${state.visible.length * rowHeight()}px`;
   drawRows();
 }
@@ -110,12 +136,19 @@ function marked(text) {
   return [text.slice(0, at), element("mark", {}, text.slice(at, end)), text.slice(end)];
 }
 
+// Only the rows below the run come or go; a long trace is not laid out anew.
 function toggleFold(run, want) {
   if (!run.inner || state.matches) return;
   const folded = state.folded.has(run.number);
   if (want === folded) return;
   if (folded) state.folded.delete(run.number); else state.folded.add(run.number);
-  layOut();
+  if (state.visible[run.at] !== run) { layOut(); return; }
+  const from = run.at + 1;
+  let end = from;
+  while (end < state.visible.length && state.visible[end].depth > run.depth) end++;
+  const below = folded ? rowsBelow(run.number, run.depth + 1, null) : NONE;
+  state.visible = state.visible.slice(0, from).concat(below, state.visible.slice(end));
+  settle(run.at);
 }
 
 function foldAll(fold) {
@@ -134,8 +167,15 @@ function pick(number, open) {
   if (top < treePane.scrollTop) treePane.scrollTop = top;
   else if (top + height > treePane.scrollTop + treePane.clientHeight) treePane.scrollTop = top + height - treePane.clientHeight;
   drawRows();
-  history.replaceState(null, "", `#${number}`);
+  rememberPlace();
   showRun(run, open);
+}
+
+// Browsers refuse an address that changes with every key that is held down.
+let placeTimer = 0;
+function rememberPlace() {
+  clearTimeout(placeTimer);
+  placeTimer = setTimeout(() => history.replaceState(null, "", `#${state.picked}`), 200);
 }
 
 function move(step) {
