@@ -21,7 +21,7 @@ from stitchcuda.core.files import write_text
 from stitchcuda.core.records import Record
 from stitchcuda.traces.attempts import AttemptView, plan_text, read_attempts, verdict_text
 from stitchcuda.traces.blobs import read_blobs
-from stitchcuda.traces.draw import is_plumbing
+from stitchcuda.traces.draw import cost_text, is_plumbing
 from stitchcuda.traces.folders import summarise
 from stitchcuda.traces.index import RunRow, TraceIndex
 from stitchcuda.traces.messages import answer_of, prompt_of
@@ -51,8 +51,9 @@ def overview(index: TraceIndex) -> dict[str, Any]:
     rows = index.rows()
     numbers = {row.id: row.number for row in rows}
     first_s = min((row.start_s for row in rows), default=0.0)
+    run = summarise(index.run_dir)
     return {
-        "run": summarise(index.run_dir).model_dump(mode="json"),
+        "run": {**run.model_dump(mode="json"), "cost": None if run.cost_usd is None else cost_text(run.cost_usd)},
         "block": BLOCK_RUNS,
         "start_s": first_s,
         "runs": [_short(row, numbers, first_s) for row in rows],
@@ -76,6 +77,7 @@ def _short(row: RunRow, numbers: Mapping[str, int], first_s: float) -> list[Any]
         row.value,
         row.error,
         int(is_plumbing(row)),
+        None if row.cost_usd is None else cost_text(row.cost_usd),
     ]
 
 

@@ -6,12 +6,14 @@ import html
 import http.client
 import json
 import re
+import runpy
 import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -84,6 +86,17 @@ def test_tree_keys_and_details(page: Path) -> None:
         pressed("ArrowLeft"); said.folded = rows();
         pressed("ArrowRight"); said.unfolded = rows().length;
         pressed("p"); said.everything = rows().length; pressed("p");
+        // Rows that come and go one by one are those of a page that is laid out anew.
+        said.moves = [];
+        const laid = () => JSON.stringify([rows(), state.visible.map((run) => [run.number, run.at, run.depth, run.inner])]);
+        const [left, right] = ["ArrowLeft", "ArrowRight"];
+        for (const key of [left, left, "ArrowDown", left, "-", "Home", right, "j", "j", right, "*", "k", left]) {
+          pressed(key);
+          const before = laid();
+          layOut();
+          said.moves.push(before === laid() ? state.visible.length : key);
+        }
+        pressed("*");
         const call = [...document.querySelectorAll(".row")].find((row) => /Generic/.test(row.textContent));
         pick(Number(call.dataset.number), true);
         await soon();
@@ -96,9 +109,13 @@ def test_tree_keys_and_details(page: Path) -> None:
     )
     assert said["title"] == "relu"
     assert "passed · 1.50× · cpu · complete" in said["facts"]
+    assert "$0.025" in said["facts"]
     assert said["rows"][:3] == ["solve", "planner", "coder"]
     assert said["second"] == "coder"
     assert len(said["folded"]) == len(said["rows"]) - 2
+    assert all(isinstance(count, int) for count in said["moves"]), said["moves"]
+    assert min(said["moves"]) == 1
+    assert max(said["moves"]) > 8
     assert said["unfolded"] == len(said["rows"]) < said["everything"]
     assert said["roles"] == ["system", "user", "assistant"]
     assert said["heading"] == "Task"
@@ -193,6 +210,38 @@ def test_the_served_page(server: PageServer) -> None:
     assert ask(server, "/../result.json")[0] == 404
     # Another site that points its own name at this address is not answered.
     assert ask(server, "/overview", host="evil.example")[0] == 403
+
+
+def test_the_served_page_searches_everything(server: PageServer) -> None:
+    def found(text: str) -> set[str]:
+        status, body = ask(server, f"/search?text={quote(text)}")
+        assert status == 200
+        return {names[number] for number in json.loads(body)}
+
+    names = {run[0]: run[2] for run in json.loads(ask(server, "/overview")[1])["runs"]}
+    # In a prompt; in a long text that lies in a file of its own; with quotes; whatever the case.
+    assert found("WRITE attempt 2;") == {"GenericFakeChatModel"}
+    assert {"engine.coder", "coder", "verifier"} <= found("x[0] = 2.0f")
+    assert "planner" not in found("x[0] = 2.0f")
+    assert {"engine.coder"} <= found('CUDA = r"""\n__global__')
+    # Not in what only places a run: ids, times, names of fields.
+    assert found("dotted_order") == found("nowhere to be found") == found("") == set()
+
+
+@pytest.mark.slow
+def test_fifty_thousand_runs_answer_a_key_at_once(tmp_path: Path) -> None:
+    """In a real browser and real time. The limit here leaves room for a busy machine; the benchmark's is 100 ms."""
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed")
+    benchmarks = Path(__file__).parents[2] / "benchmarks"
+    runpy.run_path(str(benchmarks / "traces.py"))["write_trace"](tmp_path, 50_000)
+    page = runpy.run_path(str(benchmarks / "trace_page.py"))
+    for said in page["measure"](tmp_path, CHROMIUM).values():
+        assert "failure" not in said
+        assert said["runs"] == 50_000
+        assert said["rows"] < 200
+        assert said["found"] >= 1
+        assert page["slowest_ms"](said) < 400, said
 
 
 def test_a_folder_without_a_trace_is_one_line(tmp_path: Path) -> None:

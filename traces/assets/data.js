@@ -1,6 +1,6 @@
 // Where the data comes from: blocks in the page, or the server that the page came from.
 
-const FIELDS = ["number", "parent", "name", "kind", "start", "duration", "status", "tokensIn", "tokensOut", "value", "error", "plumbing"];
+const FIELDS = ["number", "parent", "name", "kind", "start", "duration", "status", "tokensIn", "tokensOut", "value", "error", "plumbing", "cost"];
 const inPage = document.getElementById("overview") !== null;
 const blocks = new Map();
 let blockRuns = 1;

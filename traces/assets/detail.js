@@ -29,6 +29,7 @@ async function showRun(run, open) {
 function runHead(run) {
   const facts = [`#${run.number}`, run.kind, durationText(run.duration), `from ${durationText(run.start)}`];
   if (run.tokensIn || run.tokensOut) facts.push(`${run.tokensIn || 0} tokens in, ${run.tokensOut || 0} out`);
+  if (run.cost) facts.push(run.cost);
   return [
     element("button", { class: "back", onclick: closeDetail }, "← Tree"),
     element("h2", {}, run.name),

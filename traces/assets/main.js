@@ -124,7 +124,7 @@ function showFacts(found) {
   const finished = run.status === "unfinished" ? "not finished" : run.status;
   document.title = `${run.problem} · StitchCUDA trace`;
   document.getElementById("title").textContent = run.problem;
-  const facts = [finished, run.speedup == null ? "" : ratioText(run.speedup), run.device, run.stop_reason, `${found.runs.length} runs`, durationText(state.total),
+  const facts = [finished, run.speedup == null ? "" : ratioText(run.speedup), run.device, run.stop_reason, `${found.runs.length} runs`, durationText(state.total), run.cost || "",
     run.input_tokens || run.output_tokens ? `${run.input_tokens}→${run.output_tokens} tokens` : ""];
   document.getElementById("facts").textContent = facts.filter(Boolean).join(" · ");
 }

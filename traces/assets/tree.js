@@ -110,7 +110,7 @@ function drawRow(run, top) {
   bar.style.left = `${(100 * run.start) / state.total}%`;
   bar.style.width = `${(100 * duration) / state.total}%`;
   const fold = element("button", { class: "fold", tabindex: "-1", "aria-hidden": "true" }, run.inner ? (folded ? "▸" : "▾") : "");
-  const tokens = run.tokensIn || run.tokensOut ? `${run.tokensIn || 0}→${run.tokensOut || 0} tokens  ` : "";
+  const tokens = (run.tokensIn || run.tokensOut ? `${run.tokensIn || 0}→${run.tokensOut || 0} tokens  ` : "") + (run.cost ? `${run.cost}  ` : "");
   const row = element("div", {
     class: `row ${run.status}${run.number === state.picked ? " picked" : ""}`, role: "treeitem", "data-number": run.number,
     "aria-level": run.depth + 1, "aria-selected": run.number === state.picked, "aria-expanded": run.inner ? !folded : null,
