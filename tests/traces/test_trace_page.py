@@ -88,7 +88,8 @@ def test_tree_keys_and_details(page: Path) -> None:
         pressed("p"); said.everything = rows().length; pressed("p");
         // Rows that come and go one by one are those of a page that is laid out anew.
         said.moves = [];
-        const laid = () => JSON.stringify([rows(), state.visible.map((run) => [run.number, run.at, run.depth, run.inner])]);
+        const placed = () => state.visible.map((run) => [run.number, run.at, run.depth, run.inner]);
+        const laid = () => JSON.stringify([rows(), placed()]);
         const [left, right] = ["ArrowLeft", "ArrowRight"];
         for (const key of [left, left, "ArrowDown", left, "-", "Home", right, "j", "j", right, "*", "k", left]) {
           pressed(key);

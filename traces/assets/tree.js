@@ -38,8 +38,10 @@ function childrenOf(number) {
   if (!state.children.has(number)) return NONE;
   let found = shownChildren.get(number);
   if (found) return found;
+  const own = state.children.get(number);
+  if (state.plumbing || !own.some((run) => run.plumbing)) return own;
   found = [];
-  const waiting = [...state.children.get(number)].reverse();
+  const waiting = [...own].reverse();
   while (waiting.length) {
     const run = waiting.pop();
     if (run.plumbing && !state.plumbing) waiting.push(...[...(state.children.get(run.number) || NONE)].reverse());
