@@ -11,6 +11,8 @@ import io
 import logging
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,10 @@ __all__ = ["HtmlBlock", "PdfText", "read_html", "read_pdf"]
 SKIPPED = ("script", "style", "nav", "header", "footer", "noscript", "form", "button", "svg", "template", "aside")
 CONTENT = ("main", "[role=main]", "article", "div.body", "div.document", "div.content", "body")
 """Where documentation generators (Sphinx, Doxygen, DITA) put the text, most specific first."""
+NAVIGATION = "[role=navigation], div.navheader, div.navfooter, div.nav-panel, div.header:has(a[accesskey])"
+"""Links to neighbouring pages as Sphinx, DocBook and Texinfo write them; Doxygen's ``header`` holds the title."""
+UNDECODED_SHARE = 0.05
+"""A text with more replacement characters is no text; real pages have a few from a wrongly declared encoding."""
 PARAGRAPHS = ("p", "li", "dt", "dd", "figcaption", "blockquote", "caption")
 # What pypdf raises on damaged files beside its own errors; none of them is a fault of ours.
 BROKEN_PDF = (ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError, OSError, RecursionError)
@@ -47,23 +53,39 @@ class PdfText:
     title: str
 
 
+@contextmanager
+def _silent(library: str) -> Iterator[None]:
+    """No log lines of ``library``: it has one for each oddity of a file, without its name; ours is one a file."""
+    logger = logging.getLogger(library)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def read_html(data: bytes) -> tuple[str, list[HtmlBlock]]:
     """Title and blocks of a page, without its navigation.
 
     Raises:
-        RetrievalError: The bytes are no text.
+        RetrievalError: The bytes are no text, or in an encoding that cannot be told.
     """
     from bs4 import BeautifulSoup
     from bs4.builder import ParserRejectedMarkup
 
     if b"\0" in data[:1024] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise RetrievalError("not HTML, the file is binary")
-    with warnings.catch_warnings(), boundary(RetrievalError, "not readable as HTML", ParserRejectedMarkup, ValueError):
+    broken = boundary(RetrievalError, "not readable as HTML", ParserRejectedMarkup, ValueError)
+    with warnings.catch_warnings(), _silent("bs4"), broken:
         # Beautiful Soup warns of XML served as HTML and of text like a file name; both are parsed well enough.
         warnings.simplefilter("ignore")
         soup = BeautifulSoup(data, "html.parser")
-    for name in SKIPPED:
-        for tag in soup.find_all(name):
+    text = soup.get_text()
+    if text.count("\ufffd") > UNDECODED_SHARE * len(text):
+        raise RetrievalError("not HTML, its characters cannot be decoded")
+    for tag in (*soup.find_all(SKIPPED), *soup.select(NAVIGATION)):
+        if not tag.decomposed:
             tag.decompose()
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
     root = next((found for found in map(soup.select_one, CONTENT) if found is not None), soup)
@@ -156,25 +178,20 @@ def read_pdf(data: bytes) -> PdfText:
     from pypdf import PdfReader
     from pypdf.errors import PyPdfError
 
-    logger = logging.getLogger("pypdf")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)  # it logs a line for each oddity of a file; ours is one line per file
-    try:
-        with boundary(RetrievalError, "broken PDF", PyPdfError, *BROKEN_PDF), warnings.catch_warnings():
-            # langchain-community tells of its own sunset on import; this module is what has to follow it.
-            warnings.simplefilter("ignore")
-            from langchain_community.document_loaders.parsers.pdf import PyPDFParser
-            from langchain_core.documents.base import Blob
+    broken = boundary(RetrievalError, "broken PDF", PyPdfError, *BROKEN_PDF)
+    with _silent("pypdf"), broken, warnings.catch_warnings():
+        # langchain-community tells of its own sunset on import; this module is what has to follow it.
+        warnings.simplefilter("ignore")
+        from langchain_community.document_loaders.parsers.pdf import PyPDFParser
+        from langchain_core.documents.base import Blob
 
-            reader = PdfReader(io.BytesIO(data))
-            if reader.is_encrypted and not reader.decrypt(""):
-                raise RetrievalError("the PDF needs a password")
-            documents = list(PyPDFParser(mode="page").lazy_parse(Blob.from_data(data, mime_type="application/pdf")))
-            pages = tuple(document.page_content for document in documents)
-            outline = tuple(_outline(reader, reader.outline))
-            title = str((reader.metadata and reader.metadata.title) or "")
-    finally:
-        logger.setLevel(level)
+        reader = PdfReader(io.BytesIO(data))
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise RetrievalError("the PDF needs a password")
+        documents = list(PyPDFParser(mode="page").lazy_parse(Blob.from_data(data, mime_type="application/pdf")))
+        pages = tuple(document.page_content for document in documents)
+        outline = tuple(_outline(reader, reader.outline))
+        title = str((reader.metadata and reader.metadata.title) or "")
     if not any(page.strip() for page in pages):
         raise RetrievalError("the PDF has no text, it may be a scan")
     return PdfText(pages, outline, " ".join(title.split()))

@@ -12,16 +12,23 @@ from stitchcuda.rag_index.sources import Page
 
 __all__ = ["PARSER_VERSION", "parse_page"]
 
-PARSER_VERSION = 3
+PARSER_VERSION = 4
 """Part of the index's digest: raise it when any page gives other chunks."""
 
 
 def parse_page(page: Page) -> list[Chunk]:
-    """The chunks of ``page``.
+    """The chunks of ``page``; a header may have none.
 
     Raises:
-        RetrievalError: It cannot be read; the message says why, without the page's name.
+        RetrievalError: It cannot be read or has no text; the message says why, without the page's name.
     """
+    chunks = _parse(page)
+    if not chunks and page.format != "header":
+        raise RetrievalError("it has no text")
+    return chunks
+
+
+def _parse(page: Page) -> list[Chunk]:
     try:
         data = page.path.read_bytes()
     except OSError as error:

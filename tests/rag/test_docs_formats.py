@@ -139,6 +139,23 @@ def test_odd_html_does_not_fail(data: bytes) -> None:
         assert chunk.headings
 
 
+@pytest.mark.parametrize(
+    "links",
+    [
+        '<div class="header"><p>Next: <a href="n.html" accesskey="n" rel="next">NEIGHBOUR</a></p></div>',
+        '<div class="navheader"><table><tr><td><a accesskey="p" href="p.html">NEIGHBOUR</a></td></tr></table></div>',
+        '<div class="related" role="navigation"><ul><li><a href="n.html">NEIGHBOUR</a></li></ul></div>',
+    ],
+    ids=["texinfo", "docbook", "sphinx"],
+)
+def test_links_to_neighbouring_pages_are_left_out(links: str) -> None:
+    data = f'<body><div class="sect">{links}<h2>Tiles</h2><p>Tiles move.</p>{links}</div></body>'.encode()
+    assert [chunk.text for chunk in parse_html(data, source="s", page="p.html")] == ["Tiles move."]
+    # Doxygen's header holds the title.
+    title = b'<div class="header"><div class="headertitle">tiles.h File Reference</div></div><p>Tiles move.</p>'
+    assert "File Reference" in parse_html(title, source="s", page="p.html")[0].text
+
+
 def test_a_binary_file_is_no_html() -> None:
     with pytest.raises(RetrievalError, match="binary"):
         parse_html(b"GIF89a\x00\x00\x01", source="s", page="p.html")
@@ -225,24 +242,40 @@ def test_architectures_are_read_from_the_text() -> None:
     assert architectures_in("a general remark about 90 threads") == ()
 
 
-def test_a_folder_of_manuals_with_broken_ones_is_indexed_and_told(tmp_path: Path) -> None:
+def test_a_folder_of_manuals_with_broken_ones_is_indexed_and_told(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     manuals = tmp_path / "manuals"
     (manuals / "deep").mkdir(parents=True)
     (manuals / "guide.html").write_bytes(HTML)
     (manuals / "deep" / "m.pdf").write_bytes(pdf_bytes(["The warp scheduler takes tickets."]))
     (manuals / "deep" / "tiles.h").write_text(HEADER)
     (manuals / "broken.pdf").write_bytes(b"%PDF-1.4\nbroken")
+    (manuals / "cut.html").write_bytes(HTML[: HTML.index(b"</pre>")] + b"<tab")
+    (manuals / "empty.html").write_bytes(b"")
+    (manuals / "noise.html").write_bytes(bytes(range(128, 256)) * 40)
+    (manuals / "binary.html").write_bytes(b"\x7fELF\0\0")
+    (manuals / "gone.html").symlink_to(tmp_path / "nowhere.html")
     (manuals / "picture.png").write_bytes(b"\x89PNG")
     (manuals / ".hidden").mkdir()
     (manuals / ".hidden" / "no.md").write_text("# hidden tile")
     source = Source("manuals", manuals, urls={"guide.html": "https://docs.example/guide.html"})
     with DocsIndex.open(tmp_path / "cache", [source]) as index:
-        assert [line.split(":")[0] for line in index.stats().problems] == ["manuals/broken.pdf"]
+        problems = index.stats().problems
+        assert not any("\n" in line for line in problems)
+        assert {line.split("/")[-1] for line in problems} == {
+            "broken.pdf: broken PDF: Stream has ended unexpectedly, left out",
+            "empty.html: it has no text, left out",
+            "noise.html: not HTML, its characters cannot be decoded, left out",
+            "binary.html: not HTML, the file is binary, left out",
+            "gone.html: No such file or directory",
+        }
+        assert capfd.readouterr().err == ""  # no library adds lines of its own
         assert index.query("warp scheduler tickets")[0].page == "deep/m.pdf"
-        hit = index.query("tile_move")[0]
-        assert hit.link == "https://docs.example/guide.html#moving"
+        links = {hit.page: hit.link for hit in index.query("tile_move", k=2)}
+        assert links == {"guide.html": "https://docs.example/guide.html#moving", "cut.html": ""}
         assert index.query("tileErrorBusy")[0].page == "deep/tiles.h"
-        assert {hit.page for hit in index.query("tile", k=50)} == {"guide.html", "deep/tiles.h"}
+        assert {hit.page for hit in index.query("tile", k=50)} == {"guide.html", "cut.html", "deep/tiles.h"}
 
 
 def test_filters_by_architecture_and_toolkit(tmp_path: Path) -> None:
