@@ -26,7 +26,7 @@ __all__ = ["HtmlBlock", "PdfText", "read_html", "read_pdf"]
 SKIPPED = ("script", "style", "nav", "header", "footer", "noscript", "form", "button", "svg", "template", "aside")
 CONTENT = ("main", "[role=main]", "article", "div.body", "div.document", "div.content", "body")
 """Where documentation generators (Sphinx, Doxygen, DITA) put the text, most specific first."""
-NAVIGATION = "[role=navigation], div.navheader, div.navfooter, div.nav-panel, div.header:has(a[accesskey])"
+NAVIGATION = "[role=navigation], div.navheader, div.navfooter, div.nav-panel, div.header:has(a[accesskey], a[rel])"
 """Links to neighbouring pages as Sphinx, DocBook and Texinfo write them; Doxygen's ``header`` holds the title."""
 UNDECODED_SHARE = 0.05
 """A text with more replacement characters is no text; real pages have a few from a wrongly declared encoding."""

@@ -12,7 +12,7 @@ from stitchcuda.rag_index.sources import Page
 
 __all__ = ["PARSER_VERSION", "parse_page"]
 
-PARSER_VERSION = 4
+PARSER_VERSION = 5
 """Part of the index's digest: raise it when any page gives other chunks."""
 
 

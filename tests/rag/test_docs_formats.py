@@ -143,10 +143,11 @@ def test_odd_html_does_not_fail(data: bytes) -> None:
     "links",
     [
         '<div class="header"><p>Next: <a href="n.html" accesskey="n" rel="next">NEIGHBOUR</a></p></div>',
+        '<div class="header"><p>Up: <a href="u.html">NEIGHBOUR</a> [<a href="i.html" rel="index">Index</a>]</p></div>',
         '<div class="navheader"><table><tr><td><a accesskey="p" href="p.html">NEIGHBOUR</a></td></tr></table></div>',
         '<div class="related" role="navigation"><ul><li><a href="n.html">NEIGHBOUR</a></li></ul></div>',
     ],
-    ids=["texinfo", "docbook", "sphinx"],
+    ids=["texinfo", "texinfo_foot", "docbook", "sphinx"],
 )
 def test_links_to_neighbouring_pages_are_left_out(links: str) -> None:
     data = f'<body><div class="sect">{links}<h2>Tiles</h2><p>Tiles move.</p>{links}</div></body>'.encode()
