@@ -167,7 +167,8 @@ class DocsIndex:
             return []
         version = self._load()
         depth = max(DEPTH, k)
-        allowed = np.where(version.notes, NOTES_SCORE, 1.0) * (version.allowed(filters) if filters else 1.0)
+        passes = version.allowed(filters)
+        allowed = np.where(version.notes, NOTES_SCORE, 1.0) * passes
 
         def ranking(words: list[str]) -> list[str]:
             scores = version.bm25.scores(words) * allowed
@@ -181,7 +182,7 @@ class DocsIndex:
             # Where a name is defined comes before where it is mentioned.
             defined = [key for key in found if version.title(key).lower() in wanted]
             names = list(dict.fromkeys([*defined, *found]))
-        vector = self._nearest(version, text, filters, depth) if mode != "lexical" else None
+        vector = self._nearest(version, text, filters, passes, depth) if mode != "lexical" else None
         if mode == "vector" and vector is None:
             raise RetrievalError("there is no vector store to search: " + "; ".join(self.stats().problems))
 
@@ -228,7 +229,12 @@ class DocsIndex:
             return self._version
 
     def _nearest(
-        self, version: Version, text: str, filters: Mapping[str, tuple[str, ...]], depth: int
+        self,
+        version: Version,
+        text: str,
+        filters: Mapping[str, tuple[str, ...]],
+        passes: npt.NDArray[np.bool_],
+        depth: int,
     ) -> list[str] | None:
         """Ids by likeness; ``None`` when there is no vector store, or it failed, which is then said in ``stats``."""
         if not self._has_vectors:
@@ -241,7 +247,9 @@ class DocsIndex:
                 if self._vectors is None:
                     self._vectors = self._open_vectors(version)
                 store = self._vectors
-            found = store.query(vector, min(REACH * depth, len(version.raw)), filters)
+            # Most passages pass for any architecture, and the store takes 30 ms for a condition of so many parts.
+            asked = {name: values for name, values in filters.items() if name != "architecture"}
+            found = store.query(vector, min(REACH * depth, len(version.raw)), asked)
         except RetrievalError as error:
             self._has_vectors = False
             self._problems.append(f"searching by words alone: {one_line(error)}")
@@ -250,7 +258,7 @@ class DocsIndex:
         scored = [
             (similarity * (NOTES_SIMILARITY if version.notes[version.position[key]] else 1.0), key)
             for key, similarity in found
-            if similarity >= LEAST_SIMILARITY and key in version.position
+            if similarity >= LEAST_SIMILARITY and key in version.position and passes[version.position[key]]
         ]
         return [key for _, key in sorted(scored, key=lambda pair: -pair[0])[:depth]]
 

@@ -57,24 +57,15 @@ def _expected() -> tuple[type[BaseException], ...]:
     return (ChromaError, sqlite3.Error, httpx.HTTPError, OSError, ValueError, RuntimeError)
 
 
-def _metadata(chunk: Chunk) -> dict[str, str | bool]:
-    """What can be filtered by; ``general`` marks a passage that holds for every architecture."""
-    return {
-        "source": chunk.source,
-        "page": chunk.page,
-        "toolkit": chunk.toolkit,
-        **({f"arch_{name}": True for name in chunk.architectures} or {"general": True}),
-    }
+def _metadata(chunk: Chunk) -> dict[str, str]:
+    """What the store filters by; what the architecture excludes is dropped from its answer instead."""
+    return {"source": chunk.source, "page": chunk.page, "toolkit": chunk.toolkit}
 
 
 def _clause(where: Mapping[str, Sequence[str]]) -> Any:
-    conditions: list[dict[str, Any]] = []
-    for name, values in where.items():
-        if name == "architecture":
-            choices: list[dict[str, Any]] = [{"general": True}, *({f"arch_{value}": True} for value in values)]
-            conditions.append({"$or": choices})
-        else:
-            conditions.append({name: {"$in": ["", *values] if name == "toolkit" else list(values)}})
+    conditions: list[dict[str, Any]] = [
+        {name: {"$in": ["", *values] if name == "toolkit" else list(values)}} for name, values in where.items()
+    ]
     return {"$and": conditions} if len(conditions) > 1 else conditions[0] if conditions else None
 
 

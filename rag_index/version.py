@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,8 @@ class Version:
     bm25: Bm25
     notes: npt.NDArray[np.bool_]
     """``bool[chunks]``: which ones are our notes."""
+    masks: dict[tuple[tuple[str, tuple[str, ...]], ...], npt.NDArray[np.bool_]] = field(default_factory=dict)
+    """What passed the filters of earlier queries."""
 
     @classmethod
     def load(cls, folder: Path) -> Version:
@@ -100,7 +102,13 @@ class Version:
         return str(self.raw[self.position[key]]["headings"][-1])
 
     def allowed(self, where: Mapping[str, tuple[str, ...]]) -> npt.NDArray[np.bool_]:
-        """``bool[chunks]``: which ones pass the filters."""
+        """``bool[chunks]``: which ones pass the filters; remembered, since a run asks with the same ones again."""
+        key = tuple(sorted(where.items()))
+        if key not in self.masks:
+            self.masks[key] = self._mask(where)
+        return self.masks[key]
+
+    def _mask(self, where: Mapping[str, tuple[str, ...]]) -> npt.NDArray[np.bool_]:
         mask = np.ones(len(self.raw), dtype=np.bool_)
         for name, values in where.items():
             wanted = set(values)
