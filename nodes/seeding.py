@@ -62,7 +62,8 @@ def _seed(evidence: CoderEvidence) -> CandidateSource:
         raise EngineFailure(plan.summary)
     done = {group_id for group_id, choice in source.choices.items() if choice != LEFT}
     own_ops = [op for group in open_problem(evidence.problem).groups if group.id in done for op in group.ops]
-    told = source.summary if evidence.previous is not None else f"{len(done)} fused groups by the embedded engine."
+    count = f"{len(done)} fused group" + ("s" if len(done) != 1 else "")
+    told = source.summary if evidence.previous is not None else f"{count} by the embedded engine."
     return source.model_copy(
         update={"covers": (), "own_ops": tuple(dict.fromkeys(own_ops)), "summary": f"Seed: {told}"}
     )
