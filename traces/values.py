@@ -31,17 +31,17 @@ def error_line(error: Any) -> str:
 
 def cost_of(outputs: Any) -> float | None:
     """Dollars that a step's chat calls cost; ``None`` where its outputs hold no usage, or one without a price."""
-    if not isinstance(outputs, Mapping):
+    if not isinstance(outputs, dict):
         return None
     inner = outputs.get("output", outputs)  # LangChain wraps what a tool returns
-    usage = inner.get("usage") if isinstance(inner, Mapping) else None
-    cost = usage.get("cost_usd") if isinstance(usage, Mapping) else None
+    usage = inner.get("usage") if isinstance(inner, dict) else None
+    cost = usage.get("cost_usd") if isinstance(usage, dict) else None
     return float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and cost > 0 else None
 
 
 def value_of(run_type: str, outputs: Any) -> str:
     """The important value of a finished run."""
-    if not isinstance(outputs, Mapping):
+    if not isinstance(outputs, dict):
         return ""
     if run_type == "llm":
         return shorten(answer_of(outputs))
@@ -50,11 +50,11 @@ def value_of(run_type: str, outputs: Any) -> str:
         return _documents(documents)
     for key, describe in _BY_KEY.items():
         found = outputs.get(key)
-        if isinstance(found, Mapping):
+        if isinstance(found, dict):
             return shorten(describe(found))
     if run_type == "tool":
         inner = outputs.get("output", outputs)  # LangChain wraps what a tool returns
-        if isinstance(inner, Mapping):
+        if isinstance(inner, dict):
             return shorten(_report(inner))
     plain = outputs.get("output")
     if isinstance(plain, str | int | float):
@@ -70,7 +70,7 @@ def _count(number: int, noun: str) -> str:
 
 def _documents(documents: list[Any]) -> str:
     first = documents[0] if documents else {}
-    fields = first.get("kwargs", first) if isinstance(first, Mapping) else {}
+    fields = first.get("kwargs", first) if isinstance(first, dict) else {}
     metadata = fields.get("metadata") or {}
     source = metadata.get("citation") or metadata.get("source") or ""
     return shorten(_count(len(documents), "passage") + (f", first {source}" if source else ""))
@@ -89,7 +89,7 @@ def _report(report: Mapping[str, Any]) -> str:
     if "rows" in report:
         return _profile(report)
     for key, describe in _BY_KEY.items():
-        if isinstance(report.get(key), Mapping):
+        if isinstance(report.get(key), dict):
             return describe(report[key])
     if "summary" in report:
         return str(report["summary"])
@@ -100,14 +100,14 @@ def _report(report: Mapping[str, Any]) -> str:
 
 def _evaluation(found: Mapping[str, Any]) -> str:
     timing = found.get("timing")
-    ratio = _ratio(timing) if isinstance(timing, Mapping) else ""
+    ratio = _ratio(timing) if isinstance(timing, dict) else ""
     why = "" if found.get("status") == "passed" else str(found.get("message", ""))
     return " ".join(part for part in (str(found.get("status", "")), ratio, why) if part)
 
 
 def _ratio(timing: Mapping[str, Any]) -> str:
     baselines = timing.get("baselines") or [{}]
-    speedup = baselines[0].get("speedup") if isinstance(baselines[0], Mapping) else None
+    speedup = baselines[0].get("speedup") if isinstance(baselines[0], dict) else None
     return f"{speedup:.2f}x" if isinstance(speedup, int | float) else ""
 
 
@@ -121,7 +121,7 @@ def _timing(found: Mapping[str, Any]) -> str:
 
 
 def _build(found: Mapping[str, Any]) -> str:
-    extensions = [one for one in found.get("extensions") or [] if isinstance(one, Mapping)]
+    extensions = [one for one in found.get("extensions") or [] if isinstance(one, dict)]
     took = f"{found.get('seconds') or 0.0:.1f} s"
     if found.get("ok"):
         cached = sum(bool(one.get("cached")) for one in extensions)
@@ -143,7 +143,7 @@ def _check(found: Mapping[str, Any]) -> str:
 
 
 def _screen(found: Mapping[str, Any]) -> str:
-    findings = [one for one in found.get("findings") or [] if isinstance(one, Mapping)]
+    findings = [one for one in found.get("findings") or [] if isinstance(one, dict)]
     worst = next((one for one in findings if one.get("severity") == "block"), None)
     if worst is not None:
         return f"blocked: {worst.get('rule')}: {worst.get('message')}"
@@ -152,7 +152,7 @@ def _screen(found: Mapping[str, Any]) -> str:
 
 def _profile(found: Mapping[str, Any]) -> str:
     rows = found.get("rows") or []
-    top = rows[0] if rows and isinstance(rows[0], Mapping) else None
+    top = rows[0] if rows and isinstance(rows[0], dict) else None
     total = found.get("total_ms")
     took = f"{total:.4g} ms" if isinstance(total, int | float) else ""
     return took + (f", {100 * float(top.get('share', 0)):.0f} % in {top.get('name')}" if top else "")

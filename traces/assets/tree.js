@@ -62,31 +62,37 @@ function shownParent(run) {
   return parent;
 }
 
-// While searching, only matches and what leads to them are shown.
+// While searching, only matches and what leads to them are shown: they bear the stamp of the layout.
+let stamps = 0;
 function layOut() {
-  let keep = null;
+  let stamp = 0;
   if (state.matches) {
-    keep = new Set();
+    stamp = ++stamps;
     for (const number of state.matches)
-      for (let run = state.byNumber.get(number); run && !keep.has(run.number); run = state.byNumber.get(run.parent)) keep.add(run.number);
+      for (let run = state.byNumber.get(number); run && run.stamp !== stamp; run = state.byNumber.get(run.parent)) run.stamp = stamp;
   }
-  state.visible = rowsBelow(0, 0, keep);
+  state.visible = rowsBelow(0, 0, stamp);
   settle(0);
 }
 
 // The rows below a run, as they are shown when it is open.
-function rowsBelow(number, depth, keep) {
+function rowsBelow(number, depth, stamp) {
   const found = [];
   const stack = [];
-  const add = (parent, at) => { const inner = childrenOf(parent); for (let last = inner.length - 1; last >= 0; last--) stack.push([inner[last], at]); };
+  const add = (parent, at) => {
+    const inner = childrenOf(parent);
+    for (let last = inner.length - 1; last >= 0; last--) {
+      if (stamp && inner[last].stamp !== stamp) continue;
+      inner[last].depth = at;
+      stack.push(inner[last]);
+    }
+  };
   add(number, depth);
   while (stack.length) {
-    const [run, at] = stack.pop();
-    if (keep && !keep.has(run.number)) continue;
-    run.depth = at;
+    const run = stack.pop();
     run.inner = childrenOf(run.number).length;
     found.push(run);
-    if (run.inner && (keep || !state.folded.has(run.number))) add(run.number, at + 1);
+    if (run.inner && (stamp || !state.folded.has(run.number))) add(run.number, run.depth + 1);
   }
   return found;
 }
@@ -148,7 +154,7 @@ function toggleFold(run, want) {
   const from = run.at + 1;
   let end = from;
   while (end < state.visible.length && state.visible[end].depth > run.depth) end++;
-  const below = folded ? rowsBelow(run.number, run.depth + 1, null) : NONE;
+  const below = folded ? rowsBelow(run.number, run.depth + 1, 0) : NONE;
   state.visible = state.visible.slice(0, from).concat(below, state.visible.slice(end));
   settle(run.at);
 }
