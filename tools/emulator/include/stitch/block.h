@@ -75,6 +75,9 @@ inline void start_block() {
     d.next = 0;
     d.live = d.threads;
     d.ready_head = d.ready_tail = 0;
+    d.ready_ranks = 0;
+    std::memset(d.rank_head, 0, sizeof d.rank_head);
+    std::memset(d.rank_tail, 0, sizeof d.rank_tail);
     d.barrier_waiting = 0;
     d.barrier_count = 0;
     d.active_waiting = 0;

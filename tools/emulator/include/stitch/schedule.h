@@ -32,6 +32,7 @@ inline void choose_schedule() {
     for (unsigned rank = 0; rank < warps; ++rank) {
         const unsigned first = in_order[rank] * lanes, last = first + lanes < d.threads ? first + lanes : d.threads;
         d.warp_rank[in_order[rank]] = rank;
+        d.warp_at[rank] = in_order[rank];
         for (unsigned i = 0; i < last - first; ++i)
             d.order[at++] = static_cast<unsigned short>(d.schedule == Schedule::descending ? last - 1 - i : first + i);
     }

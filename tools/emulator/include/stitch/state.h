@@ -73,7 +73,7 @@ struct Device {
     // the order of threads, when it is not ascending
     Schedule schedule;
     unsigned short order[max_threads];
-    unsigned warp_rank[max_threads / lanes];
+    unsigned warp_rank[max_threads / lanes], warp_at[max_threads / lanes];  // rank of a warp; warp of a rank
     // __syncthreads
     unsigned barrier_waiting, barrier_generation;
     int barrier_count, barrier_result[2], barrier_live[2];
@@ -81,6 +81,10 @@ struct Device {
     // ready threads, oldest first
     unsigned ready_head, ready_tail;
     unsigned short ready[2 * max_threads];
+    // the same when warps have priorities: a queue for each rank (head and tail above then only count)
+    unsigned ready_ranks;                                 // bit r: a thread of the warp of rank r is ready
+    unsigned char rank_head[max_threads / lanes], rank_tail[max_threads / lanes];
+    unsigned char rank_ready[max_threads / lanes][lanes];
     Warp warps[max_threads / lanes];
     // fibers
     Context scheduler, discard;
@@ -119,8 +123,16 @@ alignas(128) STITCH_STATE unsigned char dynamic_shared_memory[dynamic_shared_lim
 }
 
 inline void make_ready(unsigned thread) {
-    device.wait[thread] = Wait::none;
-    device.ready[device.ready_tail++ % (2 * max_threads)] = static_cast<unsigned short>(thread);
+    Device& d = device;
+    d.wait[thread] = Wait::none;
+    if (d.schedule == Schedule::warps) {
+        const unsigned rank = d.warp_rank[thread / lanes];
+        d.rank_ready[rank][d.rank_tail[rank]++ % lanes] = static_cast<unsigned char>(thread % lanes);
+        d.ready_ranks |= 1u << rank;
+        d.ready_tail++;
+        return;
+    }
+    d.ready[d.ready_tail++ % (2 * max_threads)] = static_cast<unsigned short>(thread);
 }
 
 inline void become(unsigned thread) {
@@ -132,25 +144,28 @@ void fiber_main();
 
 inline unsigned thread_to_start() { return device.schedule == Schedule::ascending ? device.next : device.order[device.next]; }
 
-// Brings the ready thread of the first warp to the head; false when a thread of an earlier warp has not started yet.
-inline bool prefer_first_warp() {
+// The ready thread that goes on: the oldest, or with priorities the oldest of the first warp. False when there is none,
+// or when a thread of an earlier warp has not started yet. The ranks fit one word: 1024 threads are 32 warps.
+inline bool take_ready(unsigned& thread) {
     Device& d = device;
-    unsigned best = d.ready_head;
-    const auto rank = [&](unsigned at) { return d.warp_rank[d.ready[at % (2 * max_threads)] / lanes]; };
-    for (unsigned at = d.ready_head + 1; at != d.ready_tail; ++at)
-        if (rank(at) < rank(best)) best = at;
-    if (d.next < d.threads && d.warp_rank[thread_to_start() / lanes] < rank(best)) return false;
-    const unsigned short chosen = d.ready[best % (2 * max_threads)];
-    for (unsigned at = best; at != d.ready_head; --at) d.ready[at % (2 * max_threads)] = d.ready[(at - 1) % (2 * max_threads)];
-    d.ready[d.ready_head % (2 * max_threads)] = chosen;
+    if (d.ready_head == d.ready_tail) return false;
+    if (d.schedule != Schedule::warps) {
+        thread = d.ready[d.ready_head++ % (2 * max_threads)];
+        return true;
+    }
+    const unsigned rank = static_cast<unsigned>(__builtin_ctz(d.ready_ranks));
+    if (d.next < d.threads && d.warp_rank[thread_to_start() / lanes] < rank) return false;
+    const unsigned lane = d.rank_ready[rank][d.rank_head[rank]++ % lanes];
+    if (d.rank_head[rank] == d.rank_tail[rank]) d.ready_ranks &= ~(1u << rank);
+    d.ready_head++;
+    thread = d.warp_at[rank] * lanes + lane;
     return true;
 }
 
 // The context to continue with when the running one stops: a ready thread, a thread not yet started, the scheduler.
 inline Context& next_context() {
     Device& d = device;
-    if (d.ready_head != d.ready_tail && (d.schedule != Schedule::warps || prefer_first_warp())) {
-        const unsigned thread = d.ready[d.ready_head++ % (2 * max_threads)];
+    if (unsigned thread; take_ready(thread)) {
         become(thread);
         return d.thread_context[thread];
     }
