@@ -32,14 +32,14 @@ BAD = [
     (plain("burst(); return self.compute(x)", top=FORKS), Status.PASSED, ""),
     (plain("import os; [os.open('/dev/null', 0) for _ in range(9000)]"), Status.RUNTIME_ERROR, "exception"),
     (plain("open('much', 'wb').write(bytes(1 << 26)); return x + 1"), Status.WRONG_VALUES, ""),
-    (plain("import os; os.write(3, b'PASSED'); os._exit(0)"), Status.RUNTIME_ERROR, "protocol_broken"),
+    (plain("import os; os.write(3, b'PASSED'); os._exit(0)"), Status.RUNTIME_ERROR, "protocol_broken|early_exit"),
     (plain("import os; os.memfd_create('kept'); import sys; sys.exit(0)"), Status.RUNTIME_ERROR, "early_exit"),
     (plain("open('/tmp/left-by-a-candidate', 'w'); return x"), Status.RUNTIME_ERROR, "exception"),
 ]
 
 
 def _sequence(count: int) -> list[tuple[str, Status, str]]:
-    """Four right or wrong candidates, then one of the bad ones in turn."""
+    """Four right or wrong candidates, then one of the bad ones in turn. Of reasons with a bar between either is true."""
     good = [(GOOD, Status.PASSED, ""), (WRONG, Status.WRONG_VALUES, "")]
     return [BAD[i // 5 % len(BAD)] if i % 5 == 4 else good[i % 2] for i in range(count)]
 
@@ -66,7 +66,7 @@ def test_many_evaluations_in_a_row_leave_nothing(make_evaluator, count):
     unexpected = []
     for i, (source, status, reason) in enumerate(_sequence(count)):
         report = evaluator.check(source)
-        if report.status is not status or (reason and report.reasons[:1] != (reason,)):
+        if report.status is not status or (reason and not set(report.reasons[:1]) & set(reason.split("|"))):
             unexpected.append((i, source[-80:], report.status, report.reasons, report.message))
     assert unexpected == []
     assert _footprint() == before
