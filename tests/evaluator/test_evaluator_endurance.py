@@ -39,7 +39,7 @@ BAD = [
 
 
 def _sequence(count: int) -> list[tuple[str, Status, str]]:
-    """Four right or wrong candidates, then one of the bad ones in turn. Of reasons with a bar between either is true."""
+    """Four right or wrong candidates, then one of the bad ones in turn. With a bar between reasons, either is true."""
     good = [(GOOD, Status.PASSED, ""), (WRONG, Status.WRONG_VALUES, "")]
     return [BAD[i // 5 % len(BAD)] if i % 5 == 4 else good[i % 2] for i in range(count)]
 
