@@ -170,7 +170,7 @@ def spawn_worker(entry: str, limits: Limits, *, name: str = "worker", gpu: bool 
 
     Raises:
         ToolchainError: the fork server does not start on this machine.
-        WorkerError: the fork server keeps dying, or the GPU does not work in a worker.
+        WorkerError: the fork server keeps dying, or does not answer in time.
     """
     with _lock:
         for attempt in (1, 2):
