@@ -5,8 +5,6 @@ A torn last line, as a kill leaves it, only means that its problem is owed again
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +13,7 @@ from pydantic import ValidationError
 
 from stitchcuda.bench.records import FORMAT_VERSION, BatchFile, BatchResult, Listed
 from stitchcuda.core.errors import SettingsError
-from stitchcuda.core.files import append_jsonl, read_jsonl, write_json
+from stitchcuda.core.files import append_jsonl, hold_folder, read_jsonl, write_json
 
 __all__ = ["BatchFolder"]
 
@@ -42,19 +40,8 @@ class BatchFolder:
         Raises:
             SettingsError: another process holds it, or it cannot be written.
         """
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / LOCK).open("a+")
-        except OSError as error:
-            raise SettingsError(f"cannot write to the batch folder {self.path}: {error.strerror or error}") from error
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise SettingsError(f"another process works on the batch {self.path}; wait, or name another") from None
-            lock.truncate(0)
-            lock.write(str(os.getpid()))
-            lock.flush()
+        busy = f"another process works on the batch {self.path}; wait, or name another"
+        with hold_folder(self.path, what="batch folder", busy=busy, lock_name=LOCK):
             yield
 
     @property

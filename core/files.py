@@ -1,4 +1,4 @@
-"""Files that are whole or absent: atomic writes, append-only JSON lines, digests.
+"""Files that are whole or absent: atomic writes, append-only JSON lines, digests; folders that one process holds.
 
 Comes in: text, bytes or JSON-able values. Goes out: a file that a reader sees either in its old
 or in its new form, also when the writer is killed in between.
@@ -6,15 +6,19 @@ or in its new form, also when the writer is killed in between.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["append_jsonl", "read_jsonl", "sha256_text", "write_json", "write_text"]
+from stitchcuda.core.errors import SettingsError
+
+__all__ = ["append_jsonl", "hold_folder", "read_jsonl", "sha256_text", "write_json", "write_text"]
 
 
 def sha256_text(text: str) -> str:
@@ -66,3 +70,30 @@ def read_jsonl(path: Path) -> Iterator[Any]:
                 yield json.loads(line)
             except json.JSONDecodeError:
                 continue
+
+
+@contextmanager
+def hold_folder(folder: Path, *, what: str, busy: str, lock_name: str = ".lock") -> Iterator[None]:
+    """Make ``folder`` if need be, and be the only process that works in it; the lock ends with the process.
+
+    Args:
+        what: the folder's kind, for the message when it cannot be written, for example ``run folder``.
+        busy: the message when another process holds it.
+
+    Raises:
+        SettingsError: another process holds it, or it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / lock_name).open("a+")
+    except OSError as error:
+        raise SettingsError(f"cannot write to the {what} {folder}: {error.strerror or error}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SettingsError(busy) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield

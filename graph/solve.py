@@ -7,8 +7,6 @@ where it was.
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -21,6 +19,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
 from stitchcuda.core.errors import SettingsError
+from stitchcuda.core.files import hold_folder
 from stitchcuda.core.records import Evaluation, Record
 from stitchcuda.graph.builder import build_graph
 from stitchcuda.graph.context import Context
@@ -195,19 +194,8 @@ def _exclusive(run_dir: Path, resume: bool) -> Iterator[Path]:
     run_dir = run_dir.absolute()
     if not resume and any((run_dir / name).exists() for name in ("run.json", "checkpoints.sqlite")):
         raise SettingsError(f"{run_dir} already holds a run; resume it, or choose another folder")
-    try:
-        run_dir.mkdir(parents=True, exist_ok=True)
-        lock = (run_dir / ".lock").open("a+")
-    except OSError as error:
-        raise SettingsError(f"cannot write to the run folder {run_dir}: {error.strerror}") from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SettingsError(f"another process works in {run_dir}; choose another folder or wait") from None
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
+    busy = f"another process works in {run_dir}; choose another folder or wait"
+    with hold_folder(run_dir, what="run folder", busy=busy):
         yield run_dir
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from stitchcuda.tools.emulator.scanner import Token
 
@@ -14,32 +14,26 @@ _OPENERS = {closer: opener for opener, closer in _PAIRS.items()}
 
 def close_of(tokens: Sequence[Token], index: int) -> int | None:
     """The index of the bracket that closes the one at ``index``; ``None`` if the text ends first."""
-    stack: list[str] = []
-    for at in range(index, len(tokens)):
-        if tokens[at].kind != "punct":
-            continue
-        text = tokens[at].text
-        if text in _PAIRS:
-            stack.append(_PAIRS[text])
-        elif text in _OPENERS:
-            if stack[-1] != text:
-                return None
-            stack.pop()
-            if not stack:
-                return at
-    return None
+    return _partner(tokens, range(index, len(tokens)), _PAIRS, _OPENERS)
 
 
 def open_of(tokens: Sequence[Token], index: int) -> int | None:
     """The index of the bracket that the one at ``index`` closes."""
+    return _partner(tokens, range(index, -1, -1), _OPENERS, _PAIRS)
+
+
+def _partner(
+    tokens: Sequence[Token], way: range, entering: Mapping[str, str], leaving: Mapping[str, str]
+) -> int | None:
+    """Walk until the first bracket on the way has met its partner; each of ``entering`` names the one it waits for."""
     stack: list[str] = []
-    for at in range(index, -1, -1):
+    for at in way:
         if tokens[at].kind != "punct":
             continue
         text = tokens[at].text
-        if text in _OPENERS:
-            stack.append(_OPENERS[text])
-        elif text in _PAIRS:
+        if text in entering:
+            stack.append(entering[text])
+        elif text in leaving:
             if stack[-1] != text:
                 return None
             stack.pop()
